@@ -1,0 +1,1 @@
+"""What will be seen: virtual files made of extents."""

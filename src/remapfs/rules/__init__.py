@@ -1,0 +1,1 @@
+"""What the tensors should be called."""
