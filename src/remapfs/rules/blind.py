@@ -1,0 +1,78 @@
+"""Rules that cannot tell one layer or expert from another.
+
+A number that fills a whole dotted segment (`layers.17.`, `experts.203.`) is called a slot. A rule is blind when
+its outcome is provably the same whatever number a slot holds. Then one name stands for all that differ only in
+their slots, and 280,000 names cost no more than the hundred or so kinds of them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from remapfs.rules.model import Alias, Drop, Match, Rename
+
+if TYPE_CHECKING:
+    from remapfs.rules.model import Pattern, Step
+
+SLOT = re.compile(r"(?<=\.)(\d+)(?=\.|$)")
+
+_TOKEN = re.compile(
+    r"""(?P<digits>\\d\+(?![?+]))           # a whole run of digits
+      | (?P<group>\((?:\?:)?(?!\?))
+      | (?P<close>\))
+      | (?P<other>[|?^$])
+      | \[(?P<letters>[A-Za-z_]+)\]
+      | \\(?P<escaped>[^\w\s])
+      | (?P<plain>[^\\()\[\]{}|?^$.*+\s])""",
+    re.VERBOSE,
+)
+
+
+def is_blind(step: Step) -> bool:
+    """Say whether the step treats alike all names that differ only in their slots; False when unsure."""
+    match step:
+        case Rename(pattern) | Drop(pattern):
+            return _blind_pattern(pattern)
+        case Alias(name):
+            return not SLOT.search(name)
+
+
+def _blind_pattern(pattern: Pattern) -> bool:
+    if isinstance(pattern, Match):
+        return not pattern.regex.flags & (re.IGNORECASE | re.VERBOSE | re.LOCALE) and _blind_regex(
+            pattern.regex.pattern
+        )
+    return not any(char.isdigit() for char in pattern.text)
+
+
+def _blind_regex(source: str) -> bool:
+    """Accept only what can be proved.
+
+    Only `\\d+` and literal digits can match a digit here. Each must follow a literal character at once: `\\d+` any
+    that is no digit, so that it starts where a run of digits starts, and a literal digit one that is no dot, so
+    that its segment is no slot. Greedy `\\d+` takes the whole run first, and giving digits back cannot help, since
+    nothing that may follow it matches a digit.
+    """
+    position, before = 0, ""
+    while position < len(source):
+        token = _TOKEN.match(source, position)
+        if token is None:
+            return False
+        position = token.end()
+        match token.lastgroup:
+            case "digits":
+                if not before or before.isdigit():
+                    return False
+                before = ""
+            case "escaped" | "plain" | "letters":
+                char = token[token.lastgroup][-1]
+                if char.isdigit() and (not before or before == "."):
+                    return False
+                before = char
+            case "group":
+                # Opening a group matches nothing: what came before it still stands directly before what it holds.
+                pass
+            case _:
+                before = ""
+    return True
