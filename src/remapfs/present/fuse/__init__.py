@@ -1,0 +1,5 @@
+"""The default presenter: a server that speaks the kernel's FUSE protocol on /dev/fuse itself."""
+
+from remapfs.present.fuse.session import Session, serve
+
+__all__ = ["Session", "serve"]

@@ -1,0 +1,204 @@
+"""What is mounted where: checks before a mount, and ending one."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import shutil
+import stat
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from remapfs.errors import RemapError, RuntimeFailure
+from remapfs.present.options import FILESYSTEM_TYPE
+from remapfs.present.sources import sources_of
+
+if TYPE_CHECKING:
+    from remapfs.plan.model import Plan
+
+_MOUNTINFO: Final = Path("/proc/self/mountinfo")
+_ESCAPE: Final = re.compile(rb"\\([0-7]{3})")
+_DEVICE: Final = "/dev/fuse"
+_CONTAINER: Final = "docker run --device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined"
+# From include/uapi/linux/mount.h, and include/linux/fs.h for the last three.
+_MS_RDONLY: Final = 1
+_MS_NOSUID: Final = 2
+_MS_NODEV: Final = 4
+_MNT_FORCE: Final = 1
+_MNT_DETACH: Final = 2
+_UMOUNT_NOFOLLOW: Final = 8
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One line of mountinfo: `device` is `major:minor`, `kind` the file system's type."""
+
+    device: str
+    path: str
+    kind: str
+    source: str
+
+
+def parse_mountinfo(text: bytes) -> tuple[Mount, ...]:
+    """Read the lines of a mountinfo file, with their octal escapes, in their order."""
+    mounts = []
+    for line in text.splitlines():
+        before, _, after = line.partition(b" - ")
+        _, _, device, _, path, *_ = before.split(b" ")
+        kind, source, *_ = after.split(b" ")
+        mounts.append(Mount(*(_unescape(field) for field in (device, path, kind, source))))
+    return tuple(mounts)
+
+
+def mounts() -> tuple[Mount, ...]:
+    """Read what is mounted in this process's mount namespace; a mount comes after those it covers."""
+    return parse_mountinfo(_MOUNTINFO.read_bytes())
+
+
+def mounted_at(path: str) -> Mount | None:
+    """Find the topmost mount at `path`, a resolved path."""
+    return next((mount for mount in reversed(mounts()) if mount.path == path), None)
+
+
+def resolve(mountpoint: str) -> str:
+    """Make `mountpoint` absolute and follow symlinks, without asking a mount at its end for anything."""
+    absolute = Path(mountpoint).absolute()
+    path = absolute.parent.resolve() / absolute.name
+    return str(path if mounted_at(str(path)) else path.resolve())
+
+
+def check_mountpoint(plan: Plan, mountpoint: str) -> str:
+    """Check that `plan` can be mounted at `mountpoint`, and return its resolved path.
+
+    Raises RemapError for a missing directory, a mount in the way, or a source that it would hide.
+    """
+    path = resolve(mountpoint)
+    mount = mounted_at(path)
+    try:
+        status = Path(path).stat()
+    except FileNotFoundError:
+        raise RemapError(f"the mount point {path} does not exist", f"mkdir -p {path}") from None
+    except OSError as error:
+        if error.errno == errno.ENOTCONN:
+            whose = f" of {mount.source}" if mount else ""
+            raise RemapError(
+                f"a dead mount{whose} is in the way at {path}: its server is gone",
+                f"clear it: {_clear(path)}",
+            ) from None
+        raise RemapError(f"cannot use the mount point {path}: {error.strerror}") from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise RemapError(f"the mount point {path} is not a directory", "give an empty directory")
+    if mount and mount.kind == FILESYSTEM_TYPE:
+        raise RemapError(
+            f"{mount.source} is already mounted at {path}",
+            f"unmount it first (remapfs umount {path}), or choose another mount point",
+        )
+    for inside in (plan.root, *(source.path for source in sources_of(plan))):
+        if os.path.commonpath((inside, path)) == path:
+            raise RemapError(
+                f"a mount at {path} would hide its own source {inside}", "choose a mount point outside"
+            )
+    return path
+
+
+def unmount(mountpoint: str) -> None:
+    """End the remapfs mount at `mountpoint`, alive or dead.
+
+    Raises RemapError if none is there, and RuntimeFailure if it is in use or the host refuses.
+    """
+    path = resolve(mountpoint)
+    mount = mounted_at(path)
+    if mount is None:
+        raise RemapError(
+            f"nothing is mounted at {path}", "remapfs mounts are listed by: findmnt -t fuse.remapfs"
+        )
+    if mount.kind != FILESYSTEM_TYPE:
+        raise RemapError(f"the mount at {path} is {mount.kind}, not {FILESYSTEM_TYPE}: it is left alone")
+    try:
+        release(path, lazy=_is_dead(path))
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            raise RuntimeFailure(f"{path} is in use", f"see who uses it: fuser -vm {path}") from None
+        raise RuntimeFailure(f"cannot unmount {path}: {error.strerror}") from error
+
+
+def release(path: str, *, lazy: bool) -> None:
+    """Unmount what is at `path`; if `lazy`, also when it is in use, which cuts its readers off.
+
+    Raises OSError, with EBUSY if it is in use.
+    """
+    if os.geteuid() == 0:
+        flags = _UMOUNT_NOFOLLOW | (_MNT_FORCE | _MNT_DETACH if lazy else 0)
+        if _LIBC.umount2(os.fsencode(path), flags):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
+        return
+    command = [fusermount(), "-u", *(["-z"] if lazy else []), "--", path]
+    run = subprocess.run(  # noqa: S603 - a fixed program; no shell sees the path
+        command, capture_output=True, text=True, check=False
+    )
+    if run.returncode:
+        number = errno.EBUSY if os.strerror(errno.EBUSY) in run.stderr else errno.EPERM
+        raise OSError(number, run.stderr.strip(), path)
+
+
+def fusermount() -> str:
+    """Find the fusermount3 program, which mounts for users other than root."""
+    program = shutil.which("fusermount3")
+    if program is None:
+        raise RemapError(
+            "fusermount3 is not installed, and only root can mount without it",
+            "install the package fuse3 (Debian, Ubuntu, Fedora, RHEL), or run as root",
+        )
+    return program
+
+
+def open_device() -> int:
+    """Open /dev/fuse for reading and writing, and return the descriptor.
+
+    Raises RemapError if this host or container has none.
+    """
+    try:
+        return os.open(_DEVICE, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise RemapError(
+            f"{_DEVICE} does not exist", f"load the module: modprobe fuse; in a container: {_CONTAINER}"
+        ) from None
+    except OSError as error:
+        raise RemapError(
+            f"cannot open {_DEVICE}: {error.strerror}",
+            f"in a container: {_CONTAINER}; elsewhere give this user read and write access to it",
+        ) from error
+
+
+def mount_as_root(device: int, path: str, source: str, options: str) -> None:
+    """Mount the FUSE connection `device` read-only at `path`, shown as coming from `source`."""
+    flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV
+    encoded = (os.fsencode(text) for text in (source, path, FILESYSTEM_TYPE))
+    if _LIBC.mount(*encoded, ctypes.c_ulong(flags), os.fsencode(f"fd={device},{options}")):
+        number = ctypes.get_errno()
+        raise RemapError(
+            f"cannot mount at {path}: {os.strerror(number)}",
+            f"in a container: {_CONTAINER}" if number == errno.EPERM else "",
+        )
+
+
+def _is_dead(path: str) -> bool:
+    try:
+        Path(path).stat()
+    except OSError as error:
+        return error.errno == errno.ENOTCONN
+    return False
+
+
+def _clear(path: str) -> str:
+    return f"umount -l {path}" if os.geteuid() == 0 else f"fusermount3 -u {path}"
+
+
+def _unescape(field: bytes) -> str:
+    return os.fsdecode(_ESCAPE.sub(lambda match: bytes([int(match[1], 8)]), field))
