@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from remapfs.checkpoint.model import Shard
     from remapfs.plan.extents import VirtualFile
     from remapfs.plan.tree import Directory
 
@@ -21,11 +22,42 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something unusual in the checkpoint: `what` became of it, in which file, and a sentence for the user."""
+    """Something unusual in the checkpoint: `kind` says what became of it, `text` is a sentence without its file."""
 
     kind: Kind
     file: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedShard:
+    """What a shard's tensors are called: `names` are those of `shard.header.tensors`, None where dropped.
+
+    `aliases` are (position of the tensor, further name).
+    """
+
+    shard: Shard
+    names: tuple[str | None, ...]
+    aliases: tuple[tuple[int, str], ...]
+    rewritten: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RuleHits:
+    """How often a rule matched: tensors for rename, drop and alias, files for hide and json."""
+
+    rule: str
+    text: str
+    hits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A JSON file that is presented with another text."""
+
+    path: str
+    before: bytes
+    after: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +72,10 @@ class Plan:
     files: tuple[VirtualFile, ...]
     directories: tuple[Directory, ...]
     findings: tuple[Finding, ...]
+    shards: tuple[PlannedShard, ...] = ()
+    rules: tuple[RuleHits, ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
+
+    def without_names(self) -> Plan:
+        """Leave out what only a person asks for: a mount of 280,000 tensors need not remember their names."""
+        return replace(self, shards=(), rewrites=())

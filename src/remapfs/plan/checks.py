@@ -1,0 +1,184 @@
+"""What is refused, or worth a warning, once the new names are known."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from remapfs.checkpoint.header import METADATA
+from remapfs.errors import RemapError
+from remapfs.plan.model import Finding, Kind
+from remapfs.plan.patterns import patterns
+from remapfs.rules.literal import required_literal
+from remapfs.rules.model import Alias, Rename
+from remapfs.rules.steps import last_rename
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from remapfs.plan.model import PlannedShard
+    from remapfs.rules.model import Refuse, Rules, Step
+
+_SHOWN = 10
+_DOUBLED = re.compile(r"(?:^|\.)([^.]*[A-Za-z_][^.]*)\.\1(?:\.|$)")
+_SCALE = re.compile(r"\.(?:weight_scale(?:_2|_inv)?|weight_global_scale|weight_packed_scale|input_scale|scale)$")
+_PACKED = frozenset({"U8", "I8", "F4", "F8_E4M3", "F8_E5M2"})
+
+
+def check_hits(rules: Rules, hits: Sequence[int], example: str) -> None:
+    """Refuse a rename, drop or alias rule that matches nothing, unless it says that it is optional."""
+    for step, count in zip(rules.steps, hits, strict=True):
+        if count or step.optional:
+            continue
+        what = f"finds no tensor called '{step.name}'" if isinstance(step, Alias) else "matches no tensor"
+        raise RemapError(
+            f"{step.origin} {what}",
+            f"names here look like '{example}', and earlier rules have been applied to them; "
+            "if the rule need not match, write  optional = true  in it",
+        )
+
+
+def check_names(shards: Sequence[PlannedShard], steps: Sequence[Step]) -> list[Finding]:
+    """Refuse names that no checkpoint may have: reserved, empty, or given to two tensors of one namespace."""
+    namespaces: dict[str, list[PlannedShard]] = defaultdict(list)
+    for planned in shards:
+        namespaces[planned.shard.namespace].append(planned)
+    findings = []
+    for members in namespaces.values():
+        names = [name for planned in members for _, name in new_names(planned)]
+        if "" in names or METADATA in names:
+            _check_reserved(members, steps)
+        if len(set(names)) != len(names):
+            findings += _check_collisions(members, steps)
+    return findings
+
+
+def new_names(planned: PlannedShard) -> Iterator[tuple[str, str]]:
+    """Yield (old name, new name) of every presented tensor of a shard, aliases included."""
+    tensors = planned.shard.header.tensors
+    for tensor, name in zip(tensors, planned.names, strict=True):
+        if name is not None:
+            yield tensor.name, name
+    for position, name in planned.aliases:
+        yield tensors[position].name, name
+
+
+def refused(shards: Iterable[PlannedShard], rules: Sequence[Refuse], *, force: bool) -> list[Finding]:
+    """Refuse tensors that the reader cannot load; with `force`, only warn of them."""
+    findings = []
+    lines, reasons, hints, count = [], [], [], 0
+    listed = tuple(shards)
+    for rule in rules:
+        found = list(_matching(listed, rule))
+        if not found:
+            continue
+        count += len(found)
+        groups = [f"{pattern.text()}   ({pattern.count})" for pattern in patterns(new for _, new, _ in found)]
+        lines += groups
+        reasons.append(rule.because)
+        hints.append(rule.hint)
+        if force:
+            files = sorted({path for path, _, _ in found})
+            text = f"{len(found)} tensors will not load: {', '.join(groups)}: {rule.because}"
+            findings.append(Finding(Kind.WARNED, files[0] if len(files) == 1 else f"{len(files)} shards", text))
+    if lines and not force:
+        because = "; ".join(dict.fromkeys(reasons))
+        hint = "; ".join(dict.fromkeys(filter(None, hints)))
+        raise RemapError(
+            f"{count} tensors cannot be loaded: {because}:\n" + "\n".join(lines),
+            (hint + "; " if hint else "") + "to present them all the same: --force",
+        )
+    return findings
+
+
+def warn_of_names(shards: Iterable[PlannedShard]) -> list[Finding]:
+    """Warn of names that look like a mistake: a segment that a rule doubled, packed weights without their scales."""
+    findings = []
+    for planned in shards:
+        path = planned.shard.file.path
+        doubled = [
+            new
+            for old, new in new_names(planned)
+            if len(new) > len(old) and _DOUBLED.search(new) and not _DOUBLED.search(old)
+        ]
+        if doubled:
+            text = f"a rule doubled a part of {_few(doubled)}; was this checkpoint already renamed?"
+            findings.append(Finding(Kind.WARNED, path, text))
+        if None in planned.names:
+            findings += _unscaled(planned)
+    return findings
+
+
+def _unscaled(planned: PlannedShard) -> Iterator[Finding]:
+    tensors = planned.shard.header.tensors
+    kept = {tensor.name: tensor.dtype for tensor, name in zip(tensors, planned.names, strict=True) if name is not None}
+    weights = []
+    for tensor, name in zip(tensors, planned.names, strict=True):
+        scale = _SCALE.search(tensor.name) if name is None else None
+        weight = f"{tensor.name[: scale.start()]}.weight" if scale else ""
+        if kept.get(weight) in _PACKED:
+            weights.append(weight)
+    if weights:
+        text = f"scales were dropped but the quantised weights stay, which no loader can read: {_few(weights)}"
+        yield Finding(Kind.WARNED, planned.shard.file.path, text)
+
+
+def _check_reserved(shards: Iterable[PlannedShard], steps: Sequence[Step]) -> None:
+    for planned in shards:
+        for old, new in new_names(planned):
+            if new in ("", METADATA) and new != old:
+                what = f"'{METADATA}', which is reserved" if new else "an empty name"
+                raise RemapError(
+                    f"{_maker(old, new, steps)} gives '{old}' in {planned.shard.file.path} {what}", "give it another name"
+                )
+
+
+def _check_collisions(shards: Sequence[PlannedShard], steps: Sequence[Step]) -> list[Finding]:
+    holders: dict[str, tuple[str, PlannedShard]] = {}
+    shared: list[str] = []
+    for planned in shards:
+        for old, new in new_names(planned):
+            if new not in holders:
+                holders[new] = (old, planned)
+                continue
+            first, other = holders[new]
+            if first == old and other is not planned and not planned.shard.indexed:
+                shared.append(new)
+                continue
+            width = max(len(first), len(old))
+            makers = [
+                f"{maker} made the {place}" for place, name in (("first", first), ("second", old))
+                if (maker := _maker(name, new, steps))
+            ]
+            raise RemapError(
+                f"two tensors would both be named '{new}':\n"
+                f"{first:<{width}}   in {other.shard.file.path}\n"
+                f"{old:<{width}}   in {planned.shard.file.path}",
+                f"{' and '.join(makers)}; was this checkpoint already renamed?",
+            )
+    if not shared:
+        return []
+    folder = shards[0].shard.namespace or "."
+    text = f"{len(shared)} names stand in more than one file, with no index to choose: {_few(shared)}"
+    return [Finding(Kind.WARNED, folder, text)]
+
+
+def _maker(old: str, new: str, steps: Sequence[Step]) -> str:
+    alias = next((step for step in steps if isinstance(step, Alias) and step.other == new), None)
+    step: Rename | Alias | None = last_rename(old, steps) or alias
+    return str(step.origin) if step else ""
+
+
+def _matching(shards: Iterable[PlannedShard], rule: Refuse) -> Iterator[tuple[str, str, str]]:
+    literal, search = required_literal(rule.regex), rule.regex.search
+    for planned in shards:
+        for tensor, name in zip(planned.shard.header.tensors, planned.names, strict=True):
+            if name is not None and literal in name and search(name) and (not rule.dtypes or tensor.dtype in rule.dtypes):
+                yield planned.shard.file.path, name, tensor.dtype
+
+
+def _few(names: Sequence[str]) -> str:
+    groups = patterns(names)
+    more = f" and {len(groups) - _SHOWN} more" if len(groups) > _SHOWN else ""
+    return ", ".join(group.text() for group in groups[:_SHOWN]) + more

@@ -1,0 +1,105 @@
+"""JSON files that carry names, or that rules rewrite."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from typing import TYPE_CHECKING, Any
+
+from remapfs.checkpoint.quantization import map_modules
+from remapfs.errors import RemapError
+from remapfs.plan.model import Finding, Kind
+from remapfs.plan.modules import ModuleNames, Renamed, Unchanged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from remapfs.rules.model import Json
+
+_SHOWN = 6
+
+
+def rename_modules(path: str, document: Any, modules: ModuleNames) -> tuple[Any, list[Finding]]:  # noqa: ANN401  # JSON
+    """Bring the module names in a decoded config up to the new names, and report what could not be decided."""
+    findings: dict[str, Finding] = {}
+
+    def rename(pattern: str) -> list[str]:
+        match modules.translate(pattern):
+            case Unchanged():
+                return [pattern]
+            case Renamed(patterns):
+                if len(patterns) > 1:
+                    text = f"module pattern '{pattern}' became {len(patterns)} names: {_some(patterns)}"
+                    findings.setdefault(pattern, Finding(Kind.HEALED, path, text))
+                return list(patterns)
+            case undecided:
+                text = f"module pattern '{pattern}' {undecided.why}: it stays as it is"
+                findings.setdefault(pattern, Finding(Kind.LEFT, path, text))
+                return [pattern]
+
+    return map_modules(document, rename), list(findings.values())
+
+
+def apply_jq(path: str, document: Any, rules: Sequence[Json], has_tensor: Callable[[re.Pattern[str]], bool]) -> tuple[Any, list[int]]:  # noqa: ANN401, E501  # JSON
+    """Run the jq programs of `rules` in order; returns the result and, for each rule, 1 where it changed something."""
+    hits = []
+    for rule in rules:
+        if rule.if_tensor and not has_tensor(rule.if_tensor):
+            hits.append(0)
+            continue
+        changed = _keep(document, _run(path, document, rule))
+        hits.append(int(changed != document))
+        document = changed
+    return document, hits
+
+
+def decode(path: str, text: bytes) -> Any:  # noqa: ANN401  # JSON
+    """Decode a JSON file of the checkpoint."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise RemapError(f"{path} is not JSON: {error}", "fetch the file again, or leave it out with a hide rule") from None
+
+
+def encode(document: Any, like: bytes) -> bytes:  # noqa: ANN401  # JSON
+    """Write JSON in the manner of the text that it replaces: its indentation and its final newline."""
+    found = re.match(rb"\s*[{\[]\r?\n([ \t]+)", like)
+    indent = found[1].decode() if found else None
+    separators = (",", ":") if indent is None and b": " not in like and b", " not in like else None
+    text = json.dumps(document, ensure_ascii=like.isascii(), indent=indent, separators=separators)
+    return text.encode() + b"\n" * like.endswith(b"\n")
+
+
+def applies_to(folder: str, path: str) -> bool:
+    """Whether a config in `folder` speaks of the tensors in the file at `path`: it is below that folder."""
+    return not folder or posixpath.dirname(path) == folder or path.startswith(folder + "/")
+
+
+def _run(path: str, document: Any, rule: Json) -> Any:  # noqa: ANN401  # JSON
+    import jq  # noqa: PLC0415  # most plans run no jq, and the import costs start-up time
+
+    try:
+        results = jq.compile(rule.jq).input_text(json.dumps(document)).all()
+    except ValueError as error:
+        raise RemapError(f"{rule.origin} failed on {path}: {error}", "the program must accept this file as it is") from None
+    if len(results) != 1:
+        raise RemapError(f"{rule.origin} gave {len(results)} results for {path}", "a jq program must give exactly one")
+    return results[0]
+
+
+def _keep(before: Any, after: Any) -> Any:  # noqa: ANN401  # JSON
+    """Take numbers that jq passed through from the original: jq knows only doubles."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return {key: _keep(before[key], value) if key in before else value for key, value in after.items()}
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return [_keep(old, new) for old, new in zip(before, after, strict=True)]
+    numbers = (int, float)
+    if type(before) in numbers and type(after) in numbers and float(before) == float(after):
+        return before
+    return after
+
+
+def _some(items: Iterable[str]) -> str:
+    listed = list(items)
+    return ", ".join(listed[:_SHOWN]) + (f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")

@@ -1,0 +1,73 @@
+"""Names inside a header's `__metadata__`.
+
+torch's distributed checkpoints (`DCP_SHARDING_INFO`) and torchao (`tensor_names`) keep JSON in metadata values whose
+keys or items are tensor names, and torchao also uses names as metadata keys.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_SEPARATORS = (":", ".")
+
+
+def rename_metadata(
+    metadata: Mapping[str, str] | None, old: Sequence[str], new: Sequence[str | None]
+) -> Mapping[str, str] | None:
+    """Rename whatever in the metadata is a tensor's name, or the name that a group of tensors starts with.
+
+    A value that holds no name keeps its bytes. Names of dropped tensors stay where they are the only trace of them.
+    """
+    if not metadata:
+        return metadata
+    pairs = {before: after for before, after in zip(old, new, strict=True) if after is not None and after != before}
+    if not pairs:
+        return metadata
+    names = _Names(pairs, set(old))
+    return {names.rename(key): _rename_value(value, names) for key, value in metadata.items()}
+
+
+class _Names:
+    def __init__(self, pairs: Mapping[str, str], known: set[str]) -> None:
+        self._pairs = pairs
+        self._known = known
+
+    def rename(self, text: str) -> str:
+        if text in self._known:
+            return self._pairs.get(text, text)
+        for separator in _SEPARATORS:
+            stem = text + separator
+            members = [name for name in self._known if name.startswith(stem)]
+            if not members:
+                continue
+            tails = [(name[len(text) :], self._pairs.get(name, name)) for name in members]
+            stems = {new.removesuffix(tail) if new.endswith(tail) else None for tail, new in tails}
+            only = stems.pop() if len(stems) == 1 else None
+            return only or text
+        return text
+
+
+def _rename_value(value: str, names: _Names) -> str:
+    if not value.startswith(("{", "[")):
+        return value
+    try:
+        decoded = json.loads(value)
+    except ValueError:
+        return value
+    renamed = _rename_json(decoded, names)
+    if renamed == decoded:
+        return value
+    compact = ", " not in value and ": " not in value
+    return json.dumps(renamed, ensure_ascii=value.isascii(), separators=(",", ":") if compact else None)
+
+
+def _rename_json(value: Any, names: _Names) -> Any:  # noqa: ANN401  # JSON
+    if isinstance(value, dict):
+        return {names.rename(key): item for key, item in value.items()}
+    if isinstance(value, list):
+        return [names.rename(item) if isinstance(item, str) else item for item in value]
+    return value

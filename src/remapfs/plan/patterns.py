@@ -1,0 +1,68 @@
+"""Many names as few patterns, for messages and summaries."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+@dataclass(slots=True)
+class Pattern:
+    """Names that differ only in their numbers."""
+
+    parts: tuple[str, ...]
+    numbers: list[set[int]] = field(default_factory=list)
+    count: int = 0
+    length: int = 0
+
+    def add(self, numbers: Iterable[str], length: int = 0) -> None:
+        """Count one more name, given its numbers, and the bytes of its tensor."""
+        for seen, number in zip(self.numbers, numbers, strict=True):
+            seen.add(int(number))
+        self.count += 1
+        self.length += length
+
+    def text(self, *, ranges: bool = True) -> str:
+        """Write the pattern: a number that varies as its range, or as {} without `ranges`."""
+        written = [self.parts[0]]
+        for seen, part in zip(self.numbers, self.parts[1:], strict=True):
+            written += [_number(seen, ranges=ranges), part]
+        return "".join(written)
+
+
+def split(name: str) -> tuple[tuple[str, ...], list[str]]:
+    """Split a name into the text around its numbers, and the numbers."""
+    pieces = _DIGITS.split(name)
+    return tuple(pieces[::2]), pieces[1::2]
+
+
+def patterns(names: Iterable[str]) -> list[Pattern]:
+    """Group names, in the order in which each pattern is first met."""
+    groups: dict[tuple[str, ...], Pattern] = {}
+    for name in names:
+        parts, numbers = split(name)
+        group = groups.get(parts)
+        if group is None:
+            group = groups[parts] = Pattern(parts, [set() for _ in numbers])
+        group.add(numbers)
+    return list(groups.values())
+
+
+def _number(seen: set[int], *, ranges: bool) -> str:
+    if len(seen) == 1:
+        return str(min(seen))
+    if not ranges:
+        return "{}"
+    low, high = min(seen), max(seen)
+    if len(seen) == high - low + 1:
+        return f"{{{low}-{high}}}"
+    few = 6
+    if len(seen) <= few:
+        return "{" + ",".join(map(str, sorted(seen))) + "}"
+    return f"{{{low}-{high}: {len(seen)} of them}}"

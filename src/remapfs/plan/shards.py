@@ -1,0 +1,54 @@
+"""A shard under new names: one header, and slices of the file on disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from remapfs.checkpoint.header import Tensor, encode_header
+from remapfs.plan.extents import Literal, Slice, VirtualFile
+from remapfs.plan.metadata import rename_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from remapfs.plan.model import PlannedShard
+
+
+def present_shard(planned: PlannedShard) -> VirtualFile:
+    """Lay out a shard: tensors stay in the order of the file, dropped ones are closed up, aliases come last."""
+    file, header = planned.shard.file, planned.shard.header
+    if not planned.rewritten:
+        return VirtualFile.of(file.path, [Slice(file.source, 0, file.source.size)], file.attributes)
+    tensors: list[Tensor] = []
+    slices: list[Slice] = []
+    end = 0
+    run_start = run_end = header.data_start
+    make = tuple.__new__
+    for name, tensor in _presented(planned):
+        length = tensor.end - tensor.begin
+        tensors.append(make(Tensor, (name, tensor.dtype, tensor.shape, end, end + length)))
+        end += length
+        begin = header.data_start + tensor.begin
+        if begin != run_end and length:
+            slices.append(Slice(file.source, run_start, run_end - run_start))
+            run_start = run_end = begin
+        run_end += length
+    slices.append(Slice(file.source, run_start, run_end - run_start))
+    old = [tensor.name for tensor in header.tensors]
+    metadata = rename_metadata(header.metadata, old, planned.names)
+    literal = Literal(encode_header(metadata, tensors, header.length, file.path))
+    return VirtualFile.of(file.path, [literal, *slices], file.attributes)
+
+
+def presented_size(planned: PlannedShard) -> int:
+    """Add up the bytes of all presented tensors, aliases included."""
+    return sum(tensor.length for _, tensor in _presented(planned))
+
+
+def _presented(planned: PlannedShard) -> Iterator[tuple[str, Tensor]]:
+    tensors = planned.shard.header.tensors
+    for name, tensor in zip(planned.names, tensors, strict=True):
+        if name is not None:
+            yield name, tensor
+    for position, name in planned.aliases:
+        yield name, tensors[position]
