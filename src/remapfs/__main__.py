@@ -1,0 +1,5 @@
+"""Run the command line: python -m remapfs."""
+
+from remapfs.cli import main
+
+main()

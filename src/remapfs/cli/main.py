@@ -1,0 +1,88 @@
+"""The command group, and what every failure looks like."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+import click
+
+from remapfs.cli import output
+from remapfs.errors import RemapError
+
+_COMMANDS: Final = {
+    "mount": "Mount a checkpoint under other names.",
+    "umount": "Unmount what `mount` mounted, alive or dead.",
+    "plan": "Show what a mount would show, without mounting.",
+    "presets": "List the presets, or print one.",
+    "demo": "Make a small checkpoint, mount it, compare every tensor, leave nothing.",
+}
+_INTERRUPTED: Final = 130
+
+_EPILOG: Final = """
+\b
+Examples:
+  remapfs demo
+  remapfs plan  /data/DeepSeek-V4-NVFP4 --preset deepseek-v4
+  remapfs mount /data/DeepSeek-V4-NVFP4 /mnt/v4 --preset deepseek-v4
+"""
+
+
+class _Commands(click.Group):
+    """Imports a command only when it is asked for: start-up time is part of every mount."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Give the names in the order in which they are met."""
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        del ctx
+        match cmd_name:
+            case "mount":
+                from remapfs.cli.mount import mount as command  # noqa: PLC0415
+            case "umount":
+                from remapfs.cli.umount import umount as command  # noqa: PLC0415
+            case "plan":
+                from remapfs.cli.plan import plan as command  # noqa: PLC0415
+            case "presets":
+                from remapfs.cli.presets import presets as command  # noqa: PLC0415
+            case "demo":
+                from remapfs.cli.demo import demo as command  # noqa: PLC0415
+            case _:
+                return None
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="remapfs", message="%(prog)s %(version)s")
+def remapfs() -> None:
+    """Present a safetensors checkpoint under the names its loader wants, without copying a tensor."""
+
+
+def main() -> None:
+    """Run the command line and exit: 0 on success, 2 for bad input, 1 for what fails while running."""
+    try:
+        code = remapfs(prog_name="remapfs", standalone_mode=False)
+    except RemapError as error:
+        output.failure(error)
+        code = error.exit_code
+    except click.exceptions.Abort:
+        code = _INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone, as `| head` does; nothing is left to tell it.
+        sys.stderr.close()
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)

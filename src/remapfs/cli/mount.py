@@ -1,0 +1,110 @@
+"""`remapfs mount`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from remapfs.cli import output
+from remapfs.cli.background import in_background
+from remapfs.cli.planning import plan_for, plan_options
+from remapfs.errors import RemapError
+from remapfs.plan import Kind, Plan, summarise
+from remapfs.present.options import LOGGER, MountOptions
+
+if TYPE_CHECKING:
+    from remapfs.present.options import Presenter
+
+_EPILOG = """
+\b
+Examples:
+  remapfs mount /data/DeepSeek-V4-NVFP4 /mnt/v4 --preset deepseek-v4
+  remapfs mount /data/DeepSeek-V4-NVFP4 /mnt/v4 --rules my-rules.toml --background
+  remapfs mount ~/checkpoint ~/mnt --preset deepseek-v4 --allow-other
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("source")
+@click.argument("mountpoint")
+@plan_options
+@click.option(
+    "--presenter",
+    type=click.Choice(["fuse", "fusepy"]),
+    default="fuse",
+    show_default=True,
+    help="How the plan is made visible: fuse is fast and needs Linux; fusepy needs libfuse 2.",
+)
+@click.option("--background", is_flag=True, help="Return once the mount answers; the server goes on.")
+@click.option("--private", is_flag=True, help="As root: let nobody else in, whatever the files' modes say.")
+@click.option("--allow-other", is_flag=True, help="As another user: let others in too, as the modes allow.")
+@click.option("--threads", type=click.IntRange(1, 256), help="Serving threads.  [default: the presenter's own]")
+@click.option("--log", "log_file", metavar="FILE", help="Write the log there instead of stderr (or syslog).")
+def mount(  # noqa: PLR0913  # one argument an option
+    source: str,
+    mountpoint: str,
+    preset: str | None,
+    rules_file: str | None,
+    mode: str,
+    presenter: str,
+    log_file: str | None,
+    threads: int | None,
+    *,
+    force: bool,
+    background: bool,
+    private: bool,
+    allow_other: bool,
+) -> None:
+    """Show the checkpoint SOURCE at the directory MOUNTPOINT under other names; SOURCE is never written to.
+
+    Runs until it is unmounted or gets SIGTERM, SIGINT or SIGHUP. As root, every user is let in whom the source's
+    own permissions let in; else only the user who mounts. Exit code 2 for bad input, with nothing mounted.
+    """
+    if private and allow_other:
+        raise RemapError("--private and --allow-other exclude each other", "give one of them")
+    plan = plan_for(source, preset, rules_file, mode, force=force)
+    output.findings(plan.findings, only=Kind.WARNED, err=True)
+    line = _start_line(plan, mountpoint, presenter)
+    options = MountOptions(allow_other=allow_other or (os.geteuid() == 0 and not private), threads=threads)
+    serve, plan = _presenter(presenter), plan.without_names()
+    if background:
+        in_background(serve, plan, mountpoint, options, log_file)
+        return
+    _log_to(log_file)
+    serve(plan, mountpoint, options, lambda: LOGGER.info(line))
+
+
+def _presenter(name: str) -> Presenter:
+    if name == "fuse":
+        from remapfs.present.fuse import serve  # noqa: PLC0415  # only what is asked for is imported
+
+        return serve
+    from remapfs.present.fusepy import serve as serve_fusepy  # noqa: PLC0415
+
+    return serve_fusepy
+
+
+def _start_line(plan: Plan, mountpoint: str, presenter: str) -> str:
+    summary = summarise(plan)
+    renamed, dropped = (sum(g.tensors for g in groups) for groups in (summary.renamed, summary.dropped))
+    healed = sum(finding.kind is Kind.HEALED for finding in plan.findings)
+    left = sum(finding.kind is Kind.LEFT for finding in plan.findings)
+    notes = "".join(f", {number} {what}" for number, what in ((healed, "healed"), (left, "left")) if number)
+    more = f" ({notes[2:]}: see remapfs plan)" if notes else ""
+    return (
+        f"{plan.root} on {mountpoint} ({presenter}): {output.count(summary.tensors, 'tensor')} in "
+        f"{output.count(summary.shards, 'shard')}, {renamed:,} renamed, {dropped:,} dropped{more}"
+    )
+
+
+def _log_to(log_file: str | None) -> None:
+    try:
+        handler = logging.FileHandler(log_file) if log_file else logging.StreamHandler()
+    except OSError as error:
+        raise RemapError(f"cannot write the log {log_file}: {error.strerror}", "give another --log") from None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s" if log_file else "%(name)s: %(message)s"))
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)

@@ -1,0 +1,66 @@
+"""How the command line speaks to a person."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from remapfs.plan.model import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from remapfs.errors import RemapError
+    from remapfs.plan.model import Finding
+
+_COLOURS = {Kind.HEALED: "green", Kind.WARNED: "yellow", Kind.LEFT: "cyan"}
+_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def failure(error: RemapError) -> None:
+    """Print an error and its hint on stderr."""
+    _labelled("error", "red", error.message)
+    if error.hint:
+        _labelled("hint", "cyan", error.hint)
+
+
+def findings(found: Iterable[Finding], *, only: Kind | None = None, err: bool = False) -> None:
+    """Print findings, one a line, those of one kind if `only` is given; alike ones of many files once."""
+    grouped: dict[tuple[Kind, str], list[str]] = {}
+    for finding in found:
+        if only in (None, finding.kind):
+            grouped.setdefault((finding.kind, finding.text), []).append(finding.file)
+    for (kind, text), files in grouped.items():
+        where = files[0] if len(files) == 1 else f"{len(files)} files ({files[0]}, …)"
+        label = click.style(f"{kind:<7}", fg=_COLOURS[kind])
+        click.echo(f"{label} {where}: {text}", err=err, color=None if coloured(err=err) else False)
+
+
+def size(number: int) -> str:
+    """Write a number of bytes in decimal units, as disk and checkpoint sizes are given."""
+    for unit, name in _UNITS:
+        if number >= unit:
+            return f"{number / unit:.1f} {name}"
+    return f"{number} B"
+
+
+def count(number: int, what: str) -> str:
+    """Write a number with its noun."""
+    return f"{number:,} {what}" + ("s" if number != 1 else "")
+
+
+def coloured(*, err: bool = False) -> bool:
+    """Whether to colour: only on a terminal, and not where NO_COLOR is set."""
+    return (sys.stderr if err else sys.stdout).isatty() and "NO_COLOR" not in os.environ
+
+
+def _labelled(label: str, colour: str, text: str) -> None:
+    lines = text.split("\n")
+    head = click.style(f"{label}:", fg=colour, bold=True) if coloured(err=True) else f"{label}:"
+    indent = " " * 7
+    click.echo(f"{head}{' ' * (len(indent) - len(label) - 1)}{lines[0]}", err=True)
+    for line in lines[1:]:
+        click.echo(indent + line, err=True)
