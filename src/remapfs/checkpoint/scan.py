@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SHARD_SUFFIX = ".safetensors"
 CONFIGS = ("config.json", "hf_quant_config.json")
-_READERS = 16
+_READERS = 4
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _PEEK = 1024
 

@@ -12,7 +12,7 @@ from remapfs.cli import output
 from remapfs.cli.background import in_background
 from remapfs.cli.planning import plan_for, plan_options
 from remapfs.errors import RemapError
-from remapfs.plan import Kind, Plan, summarise
+from remapfs.plan import Kind, Plan
 from remapfs.present.options import LOGGER, MountOptions
 
 if TYPE_CHECKING:
@@ -88,15 +88,20 @@ def _presenter(name: str) -> Presenter:
 
 
 def _start_line(plan: Plan, mountpoint: str, presenter: str) -> str:
-    summary = summarise(plan)
-    renamed, dropped = (sum(g.tensors for g in groups) for groups in (summary.renamed, summary.dropped))
+    renamed = dropped = presented = 0
+    for planned in plan.shards:
+        gone = planned.names.count(None)
+        dropped += gone
+        presented += len(planned.names) - gone + len(planned.aliases)
+        pairs = zip(planned.names, planned.shard.header.tensors, strict=True)
+        renamed += sum(name != tensor.name for name, tensor in pairs) - gone
     healed = sum(finding.kind is Kind.HEALED for finding in plan.findings)
     left = sum(finding.kind is Kind.LEFT for finding in plan.findings)
     notes = "".join(f", {number} {what}" for number, what in ((healed, "healed"), (left, "left")) if number)
     more = f" ({notes[2:]}: see remapfs plan)" if notes else ""
     return (
-        f"{plan.root} on {mountpoint} ({presenter}): {output.count(summary.tensors, 'tensor')} in "
-        f"{output.count(summary.shards, 'shard')}, {renamed:,} renamed, {dropped:,} dropped{more}"
+        f"{plan.root} on {mountpoint} ({presenter}): {output.count(presented, 'tensor')} in "
+        f"{output.count(len(plan.shards), 'shard')}, {renamed:,} renamed, {dropped:,} dropped{more}"
     )
 
 

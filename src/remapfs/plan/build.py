@@ -46,8 +46,9 @@ def make_plan(checkpoint: Checkpoint, rules: Rules, *, force: bool = False) -> P
     documents, rewrites, json_hits, found = _documents(checkpoint, shards, rules)
     findings += found
     by_path = {planned.shard.file.path: planned for planned in shards}
-    made = {path: present_shard(planned) for path, planned in by_path.items()}
-    made |= {index.file.path: present_index(index, by_path) for index in checkpoint.indexes}
+    # An index takes the most memory while it is made, so it comes before the headers are there.
+    made = {index.file.path: present_index(index, by_path) for index in checkpoint.indexes}
+    made |= {path: present_shard(planned) for path, planned in by_path.items()}
     made |= documents
     findings += _large(made.values())
     hide_hits = [_hide_hits(rule, checkpoint.hidden) for rule in rules.hide]
@@ -85,19 +86,24 @@ def _documents(
     presented: dict[str, VirtualFile] = {}
     rewrites: list[Rewrite] = []
     findings: list[Finding] = []
+    modules: dict[str, ModuleNames] = {}
     hits = dict.fromkeys(range(len(rules.json)), 0)
     for rule in rules.json:
         if rule.file not in checkpoint.documents and not rule.optional:
             raise RemapError(f"{rule.origin}: there is no {rule.file}", "correct its path, or write  optional = true")
     for path, before in checkpoint.documents.items():
         own = {number: rule for number, rule in enumerate(rules.json) if rule.file == path}
-        concerned = [planned for planned in shards if applies_to(posixpath.dirname(path), planned.shard.file.path)]
-        renames = posixpath.basename(path) in CONFIGS and any(planned.rewritten for planned in concerned)
+        folder = posixpath.dirname(path)
+        renames = posixpath.basename(path) in CONFIGS and any(
+            planned.rewritten for planned in shards if applies_to(folder, planned.shard.file.path)
+        )
         if not own and not renames:
             continue
         original = document = decode(path, before)
         if renames:
-            document, found = rename_modules(path, document, _module_names(concerned))
+            if folder not in modules:
+                modules[folder] = _module_names(shards, folder)
+            document, found = rename_modules(path, document, modules[folder])
             findings += found
         document, changed = apply_jq(path, document, list(own.values()), lambda regex: _has(shards, regex))
         hits.update(zip(own, changed, strict=True))
@@ -108,18 +114,16 @@ def _documents(
     return presented, rewrites, list(hits.values()), findings
 
 
-def _module_names(shards: Iterable[PlannedShard]) -> ModuleNames:
-    pairs: list[tuple[str, tuple[str, ...]]] = []
+def _module_names(shards: Iterable[PlannedShard], folder: str) -> ModuleNames:
+    old: list[str] = []
+    new: list[str | None] = []
+    aliases: list[tuple[int, str]] = []
     for planned in shards:
-        start = len(pairs)
-        tensors = planned.shard.header.tensors
-        pairs += [
-            (tensor.name, () if name is None else (name,)) for tensor, name in zip(tensors, planned.names, strict=True)
-        ]
-        for position, name in planned.aliases:
-            old, new = pairs[start + position]
-            pairs[start + position] = (old, (*new, name))
-    return ModuleNames(pairs)
+        if applies_to(folder, planned.shard.file.path):
+            aliases += [(len(old) + position, name) for position, name in planned.aliases]
+            old += [tensor[0] for tensor in planned.shard.header.tensors]
+            new += planned.names
+    return ModuleNames(old, new, aliases)
 
 
 def _has(shards: Iterable[PlannedShard], regex: re.Pattern[str]) -> bool:
@@ -163,7 +167,7 @@ def _rule_hits(
 def _describe(step: Step) -> str:
     match step:
         case Rename(pattern, to):
-            return f"{_describe_pattern(pattern)} → {to!r}"
+            return f"{_describe_pattern(pattern)} → '{to}'"
         case Alias(name, other):
             return f"alias {name!r} as {other!r}"
         case _:

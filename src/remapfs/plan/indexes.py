@@ -37,7 +37,7 @@ def present_index(index: Index, shards: Mapping[str, PlannedShard]) -> VirtualFi
 
 def _weight_map(index: Index, shards: Mapping[str, PlannedShard]) -> dict[str, str]:
     new = {
-        path: dict(zip((tensor.name for tensor in planned.shard.header.tensors), planned.names, strict=True))
+        path: dict(zip((tensor[0] for tensor in planned.shard.header.tensors), planned.names, strict=True))
         for path, planned in shards.items()
     }
     weight_map = {}

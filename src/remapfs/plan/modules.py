@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 _WILD = re.compile(r"[*?\[]")
 _SLOT = re.compile(r"(?<=\.)\d+(?=\.|$)")
@@ -48,9 +48,10 @@ Outcome = Unchanged | Renamed | Undecided
 class _Selector:
     """Names in order, for selecting by pattern; results are positions in the list that was given."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._order = sorted(range(len(names)), key=names.__getitem__)
-        self._sorted = [names[position] for position in self._order]
+    def __init__(self, names: Sequence[str | None]) -> None:
+        present = [position for position, name in enumerate(names) if name is not None]
+        self._sorted = sorted(name for name in names if name is not None)
+        self._order = sorted(present, key=names.__getitem__)  # type: ignore[arg-type]  # None is left out
 
     def select(self, pattern: str) -> set[int]:
         """Select by a name or by a pattern with wildcards."""
@@ -79,19 +80,18 @@ class _Selector:
 class ModuleNames:
     """The tensors of a checkpoint under their old and new names, for translating module patterns.
 
-    `pairs` are (old name, all its new names): none where it was dropped, several where it has aliases.
+    `old` and `new` are parallel, None where a tensor was dropped; `aliases` are (position, further name).
     """
 
-    def __init__(self, pairs: Iterable[tuple[str, tuple[str, ...]]]) -> None:
-        old: list[str] = []
-        self._names: list[str] = []
-        self._starts = [0]
-        for name, new in pairs:
-            old.append(name)
-            self._names += new
-            self._starts.append(len(self._names))
-        self._old = _Selector(old)
+    def __init__(
+        self, old: Sequence[str], new: Sequence[str | None], aliases: Sequence[tuple[int, str]] = ()
+    ) -> None:
         self._old_names = old
+        self._names = [*new, *(name for _, name in aliases)]
+        self._aliases: dict[int, list[int]] = {}
+        for entry, (position, _) in enumerate(aliases, len(new)):
+            self._aliases.setdefault(position, []).append(entry)
+        self._old = _Selector(old)
         self._new = _Selector(self._names)
 
     def translate(self, pattern: str) -> Outcome:
@@ -101,7 +101,7 @@ class ModuleNames:
         selected = self._old.select(pattern)
         if not selected:
             return Undecided("selects no tensor")
-        image = {entry for position in selected for entry in range(*self._starts[position : position + 2])}
+        image = {entry for position in selected for entry in self._entries(position)}
         if not image:
             return Undecided("selects only dropped tensors")
         if self._new.select(pattern) == image:
@@ -112,7 +112,7 @@ class ModuleNames:
         return Renamed(tuple(self._modules(image)))
 
     def _candidates(self, pattern: str, selected: set[int], image: set[int]) -> Iterator[str]:
-        names = [self._names[entry] for entry in image]
+        names = [self._name(entry) for entry in image]
         literal = pattern.removesuffix("*")
         star = pattern[len(literal) :]
         if _WILD.search(literal):
@@ -132,18 +132,26 @@ class ModuleNames:
         """Yield what the module became if all its tensors kept the rest of their names."""
         position = next(iter(selected))
         tail = self._old_names[position][len(module) :]
-        for entry in range(*self._starts[position : position + 2]):
-            if self._names[entry].endswith(tail):
-                yield self._names[entry].removesuffix(tail)
+        for entry in self._entries(position):
+            if self._name(entry).endswith(tail):
+                yield self._name(entry).removesuffix(tail)
+
+    def _entries(self, position: int) -> list[int]:
+        """List the presented names of one tensor."""
+        own = [] if self._names[position] is None else [position]
+        return own + self._aliases.get(position, [])
+
+    def _name(self, entry: int) -> str:
+        return self._names[entry] or ""
 
     def _modules(self, image: set[int]) -> list[str]:
         """List the shortest modules, or else the tensors, that together select the image and nothing besides."""
         chosen: list[str] = []
         left = set(image)
-        for entry in sorted(image, key=self._names.__getitem__):
+        for entry in sorted(image, key=self._name):
             if entry not in left:
                 continue
-            name = self._names[entry]
+            name = self._name(entry)
             cuts = [place for place, char in enumerate(name) if char == "."]
             for module in [*(name[:cut] for cut in cuts), name]:
                 members = self._new.select(module)

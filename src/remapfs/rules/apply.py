@@ -65,7 +65,7 @@ def _work_out(key: tuple[str, ...], steps: Sequence[Step]) -> _Kind | None:
     marks = [f"{70_000_001 + slot}" for slot in range(len(key) - 1)]
     if any(mark in part for mark in marks for part in key):
         return None
-    name = "".join(part + mark for part, mark in zip(key, [*marks, ""], strict=True))
+    name = key[0] + "".join(f".{mark}{part}" for mark, part in zip(marks, key[1:], strict=True))
     current: list[str] = [name]
     kept, hits = True, []
     for step in steps:

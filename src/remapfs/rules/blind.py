@@ -15,7 +15,7 @@ from remapfs.rules.model import Alias, Drop, Match, Rename
 if TYPE_CHECKING:
     from remapfs.rules.model import Pattern, Step
 
-SLOT = re.compile(r"(?<=\.)(\d+)(?=\.|$)")
+SLOT = re.compile(r"\.(\d+)(?![^.])")
 
 _TOKEN = re.compile(
     r"""(?P<digits>\\d\+(?![?+]))           # a whole run of digits
