@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from remapfs.checkpoint.header import METADATA
 from remapfs.errors import RemapError
 from remapfs.plan.model import Finding, Kind
-from remapfs.plan.patterns import patterns
+from remapfs.plan.patterns import by_module, patterns
 from remapfs.rules.literal import required_literal
 from remapfs.rules.model import Alias, Rename
 from remapfs.rules.steps import last_rename
@@ -66,29 +66,25 @@ def new_names(planned: PlannedShard) -> Iterator[tuple[str, str]]:
 
 def refused(shards: Iterable[PlannedShard], rules: Sequence[Refuse], *, force: bool) -> list[Finding]:
     """Refuse tensors that the reader cannot load; with `force`, only warn of them."""
-    findings = []
-    lines, reasons, hints, count = [], [], [], 0
     listed = tuple(shards)
+    found: dict[str, list[tuple[str, str]]] = {}
+    hints: dict[str, None] = {}
     for rule in rules:
-        found = list(_matching(listed, rule))
-        if not found:
-            continue
-        count += len(found)
-        groups = [f"{pattern.text()}   ({pattern.count})" for pattern in patterns(new for _, new, _ in found)]
-        lines += groups
-        reasons.append(rule.because)
-        hints.append(rule.hint)
-        if force:
-            files = sorted({path for path, _, _ in found})
-            text = f"{len(found)} tensors will not load: {', '.join(groups)}: {rule.because}"
-            findings.append(Finding(Kind.WARNED, files[0] if len(files) == 1 else f"{len(files)} shards", text))
-    if lines and not force:
-        because = "; ".join(dict.fromkeys(reasons))
-        hint = "; ".join(dict.fromkeys(filter(None, hints)))
-        raise RemapError(
-            f"{count} tensors cannot be loaded: {because}:\n" + "\n".join(lines),
-            (hint + "; " if hint else "") + "to present them all the same: --force",
-        )
+        hits = list(_matching(listed, rule))
+        if hits:
+            found.setdefault(rule.because, []).extend(hits)
+            hints[rule.hint] = None
+    findings = []
+    text = []
+    for because, hits in found.items():
+        count = f"{len(hits)} tensor{'s' if len(hits) != 1 else ''} cannot be loaded"
+        lines = [f"{pattern}   ({number})" for pattern, number in by_module(name for _, name in hits)]
+        text.append("\n".join([f"{count}: {because}", *lines]))
+        files = sorted({path for path, _ in hits})
+        where = files[0] if len(files) == 1 else f"{len(files)} shards"
+        findings.append(Finding(Kind.WARNED, where, f"{count}: {', '.join(lines)}: {because}"))
+    if text and not force:
+        raise RemapError("\n".join(text), "; ".join([*filter(None, hints), "to present them all the same: --force"]))
     return findings
 
 
@@ -170,12 +166,12 @@ def _maker(old: str, new: str, steps: Sequence[Step]) -> str:
     return str(step.origin) if step else ""
 
 
-def _matching(shards: Iterable[PlannedShard], rule: Refuse) -> Iterator[tuple[str, str, str]]:
+def _matching(shards: Iterable[PlannedShard], rule: Refuse) -> Iterator[tuple[str, str]]:
     literal, search = required_literal(rule.regex), rule.regex.search
     for planned in shards:
         for tensor, name in zip(planned.shard.header.tensors, planned.names, strict=True):
             if name is not None and literal in name and search(name) and (not rule.dtypes or tensor.dtype in rule.dtypes):
-                yield planned.shard.file.path, name, tensor.dtype
+                yield planned.shard.file.path, name
 
 
 def _few(names: Sequence[str]) -> str:

@@ -54,6 +54,20 @@ def patterns(names: Iterable[str]) -> list[Pattern]:
     return list(groups.values())
 
 
+def by_module(names: Iterable[str]) -> list[tuple[str, int]]:
+    """Describe names by the pattern of their module with all its leaves, each with the number of names."""
+    leaves: dict[str, list[str]] = {}
+    counts: dict[str, int] = {}
+    for group in patterns(names):
+        module, _, leaf = group.text().rpartition(".")
+        leaves.setdefault(module, []).append(leaf)
+        counts[module] = counts.get(module, 0) + group.count
+    return [
+        (f"{module}.{'{' + ', '.join(own) + '}' if len(own) > 1 else own[0]}".lstrip("."), counts[module])
+        for module, own in ((module, sorted(own)) for module, own in leaves.items())
+    ]
+
+
 def _number(seen: set[int], *, ranges: bool) -> str:
     if len(seen) == 1:
         return str(min(seen))
