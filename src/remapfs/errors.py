@@ -17,7 +17,7 @@ class RemapError(Exception):
         self.hint = hint
 
 
-class RuntimeFailure(RemapError):
+class RuntimeFailure(RemapError):  # noqa: N818  # RuntimeError means something else in Python
     """Something that failed while running, on input that was good: exit code 1."""
 
     exit_code = 1

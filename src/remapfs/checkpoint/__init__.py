@@ -5,4 +5,15 @@ from remapfs.checkpoint.model import Checkpoint, File, Folder, Index, Note, Shar
 from remapfs.checkpoint.scan import read_checkpoint
 from remapfs.checkpoint.source import Attributes, Source
 
-__all__ = ["Attributes", "Checkpoint", "File", "Folder", "Index", "IndexMode", "Note", "Shard", "Source", "read_checkpoint"]
+__all__ = [
+    "Attributes",
+    "Checkpoint",
+    "File",
+    "Folder",
+    "Index",
+    "IndexMode",
+    "Note",
+    "Shard",
+    "Source",
+    "read_checkpoint",
+]

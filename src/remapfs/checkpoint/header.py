@@ -147,7 +147,11 @@ def _decode(raw: bytes, file: str) -> dict[str, Any]:
     count = len(decoded) - (METADATA in decoded)
     # The parser keeps the last of two equal keys without a word. Every entry spells "data_offsets" once, so
     # equal counts prove that there are none; an escape could hide one, so then the slow parser decides.
-    if raw.count(b'"data_offsets"') != count or raw.count(b'"' + METADATA.encode() + b'"') > 1 or b"\\" in raw:
+    if (
+        raw.count(b'"data_offsets"') != count
+        or raw.count(b'"' + METADATA.encode() + b'"') > 1
+        or b"\\" in raw
+    ):
         json.loads(raw, object_pairs_hook=lambda pairs: _unique(pairs, file))
     return decoded
 
@@ -175,7 +179,7 @@ def _metadata(decoded: dict[str, Any], file: str) -> tuple[dict[str, str] | None
     for key, value in metadata.items():
         if not isinstance(value, str):
             raise RemapError(
-                f"{file}: {METADATA} has {json.dumps(value)[:80]} for '{key}', and the format allows only strings",
+                f"{file}: {METADATA} has {json.dumps(value)[:80]} for '{key}'; the format has only strings",
                 "remapfs changes no value; write the file again with the value as a string",
             )
     return metadata, ()
@@ -211,7 +215,9 @@ def _tensors(decoded: dict[str, Any], file: str) -> tuple[tuple[Tensor, ...], tu
     return tuple(tensors), tuple(unknown)
 
 
-def _check_form(name: str, dtype: object, shape: object, file: str) -> tuple[str, tuple[int, ...], int | None]:
+def _check_form(
+    name: str, dtype: object, shape: object, file: str
+) -> tuple[str, tuple[int, ...], int | None]:
     if not isinstance(dtype, str) or not isinstance(shape, list):
         raise TypeError
     elements = 1
@@ -225,7 +231,7 @@ def _check_form(name: str, dtype: object, shape: object, file: str) -> tuple[str
     length, rest = divmod(elements * bits, 8)
     if rest:
         raise RemapError(
-            f"{file}: tensor '{name}' is {dtype} {shape}: {elements * bits} bits are not a whole number of bytes",
+            f"{file}: tensor '{name}' is {dtype} {shape}: {elements * bits} bits, not whole bytes",
             _REDOWNLOAD,
         )
     return dtype, tuple(shape), length

@@ -46,10 +46,15 @@ def parse_index(file: File, text: bytes) -> Index:
     if text.count(b'.safetensors"') != len(weight_map):
         json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, file.path))
     folder = posixpath.dirname(file.path)
-    paths = {shard: posixpath.normpath(posixpath.join(folder, shard)) for shard in dict.fromkeys(weight_map.values())}
+    paths = {
+        shard: posixpath.normpath(posixpath.join(folder, shard))
+        for shard in dict.fromkeys(weight_map.values())
+    }
     for shard, path in paths.items():
         if path.startswith("../") or posixpath.isabs(path):
-            raise RemapError(f"{file.path} names the shard '{shard}', outside the checkpoint", "correct the index")
+            raise RemapError(
+                f"{file.path} names the shard '{shard}', outside the checkpoint", "correct the index"
+            )
     found = re.match(rb"\{\n?( *|\t)\"", text)
     indent = len(found[1]) if found and b"\n" in found[0] else None
     if any(path != shard for shard, path in paths.items()):
@@ -70,7 +75,8 @@ def reconcile(
 ) -> tuple[Index, dict[str, frozenset[str]], list[Note]]:
     """Make an index and the headers of its shards agree, or refuse.
 
-    `headers` are those of the shards that exist, by path. Returns the index as it must be presented, the tensors to hide in each shard, and notes.
+    `headers` are those of the shards that exist, by path. Returns the index as it must be presented, the
+    tensors to hide in each shard, and notes.
     """
     if _agree(index, headers):
         return _share_names(index, headers), {}, []
@@ -134,19 +140,25 @@ def _rebuild(
         for name in names[shard]:
             if name in holders:
                 raise RemapError(
-                    f"'{name}' is stored twice, in {holders[name]} and in {shard}; headers alone cannot tell which "
-                    "one is meant",
-                    "--index authoritative keeps the copy that the index names, or leave a file out with a hide rule",
+                    f"'{name}' is stored twice, in {holders[name]} and in {shard}; headers alone cannot "
+                    "tell which one is meant",
+                    "--index authoritative keeps the one that the index names; a hide rule leaves a file out",
                 )
             holders[name] = shard
     folder = posixpath.dirname(file.path)
     spelling = {path: index.spelling.get(path) or posixpath.relpath(path, folder or ".") for path in names}
     notes = [Note(file.path, f"derived anew from the headers of {_count(len(names), 'shard')}", healed=True)]
     if absent:
-        text = f"{_count(len(absent), 'shard')} not there, {_count(absent.total(), 'tensor')} lost: {_some(sorted(absent))}"
-        notes.append(Note(file.path, text, healed=False))
+        lost = f"{_count(len(absent), 'shard')} not there, {_count(absent.total(), 'tensor')} lost"
+        notes.append(Note(file.path, f"{lost}: {_some(sorted(absent))}", healed=False))
     rebuilt = Index(
-        file, index.document, dict(sorted(holders.items())), spelling, index.indent, index.final_newline, exact=False
+        file,
+        index.document,
+        dict(sorted(holders.items())),
+        spelling,
+        index.indent,
+        index.final_newline,
+        exact=False,
     )
     return rebuilt, {}, notes
 

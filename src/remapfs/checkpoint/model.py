@@ -49,9 +49,9 @@ class Shard:
 class Index:
     """A `*.safetensors.index.json`.
 
-    `document` is the whole JSON with an empty `weight_map`; `weight_map` maps names to shard paths relative to
-    the checkpoint's root, and `spelling` those paths to what the index calls them. `exact` says that the file
-    on disk agrees with the headers as they are.
+    `document` is the whole JSON with an empty `weight_map`; `weight_map` maps names to shard paths relative
+    to the checkpoint's root, and `spelling` those paths to what the index calls them. `exact` says that the
+    file on disk agrees with the headers as they are.
     """
 
     file: File
@@ -67,9 +67,9 @@ class Index:
 class Checkpoint:
     """A directory as it was when it was read.
 
-    `files` are all regular files in the order of their paths, shards and indexes among them; `documents` holds
-    the bytes of the JSON files that may carry module names or that rules rewrite. `notes` are (file, what became
-    of it, sentence) for whatever was unusual.
+    `files` are all regular files in the order of their paths, shards and indexes among them; `documents`
+    holds the bytes of the JSON files that may carry module names or that rules rewrite. `notes` are (file,
+    what became of it, sentence) for whatever was unusual.
     """
 
     root: str

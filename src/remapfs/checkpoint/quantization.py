@@ -20,7 +20,9 @@ def map_modules(document: Any, rename: Callable[[str], list[str]]) -> Any:  # no
     if not isinstance(document, dict):
         return document
     return {
-        key: _config(value, rename) if key in _NESTED and isinstance(value, dict) else map_modules(value, rename)
+        key: _config(value, rename)
+        if key in _NESTED and isinstance(value, dict)
+        else map_modules(value, rename)
         for key, value in document.items()
     }
 
@@ -41,6 +43,8 @@ def _config(config: dict[str, Any], rename: Callable[[str], list[str]]) -> dict[
             result["block_name_to_quantize"] = ",".join(_names(names.split(","), rename))
         case list(names):
             result["block_name_to_quantize"] = _names(names, rename)
+        case _:
+            pass
     return result
 
 

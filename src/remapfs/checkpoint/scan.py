@@ -34,14 +34,16 @@ def read_checkpoint(
 ) -> Checkpoint:
     """Read and validate everything that names live in; tensor data is not read.
 
-    `hides` says which relative paths are left out, `documents` names further JSON files whose text is wanted, and
-    `unindexed` takes shards into scope that lie beside an index which does not name them. Raises RemapError
-    for anything that cannot be presented truthfully.
+    `hides` says which relative paths are left out, `documents` names further JSON files whose text is
+    wanted, and `unindexed` takes shards into scope that lie beside an index which does not name them.
+    Raises RemapError for anything that cannot be presented truthfully.
     """
     given = os.fspath(root)
     if not os.path.isdir(given):
         what = "is not a directory" if os.path.exists(given) else "does not exist"
-        raise RemapError(f"the source {given} {what}", "give the directory that holds the *.safetensors files")
+        raise RemapError(
+            f"the source {given} {what}", "give the directory that holds the *.safetensors files"
+        )
     real = os.path.realpath(given)
     listing = walk(real, hides)
     files = {file.path: file for file in listing.files}
@@ -109,7 +111,8 @@ def _scope(
         elif all_shards:
             scope[path] = indexed_folders[folder]
         else:
-            text = f"is not in {posixpath.basename(indexed_folders[folder])}: shown unchanged, rules do not apply to it"
+            index_name = posixpath.basename(indexed_folders[folder])
+            text = f"is not in {index_name}: shown unchanged, rules do not apply to it"
             left.append(Note(path, text, healed=False))
     return scope, left
 
@@ -117,7 +120,9 @@ def _scope(
 def _reconcile(
     indexes: list[Index], headers: Mapping[str, Header], mode: IndexMode
 ) -> tuple[list[Index], dict[str, frozenset[str]], list[Note]]:
-    settled, hidden, notes = [], {}, []
+    settled: list[Index] = []
+    hidden: dict[str, frozenset[str]] = {}
+    notes: list[Note] = []
     for index in indexes:
         folder = posixpath.dirname(index.file.path)
         own = {
@@ -143,12 +148,16 @@ def _notes(headers: Mapping[str, Header]) -> list[Note]:
     for path, header in headers.items():
         notes += [Note(path, odd, healed=True) for odd in header.odd]
         notes += [
-            Note(path, f"has the dtype {dtype}, which remapfs does not know: its sizes are taken from the offsets", healed=False)
+            Note(
+                path,
+                f"has the dtype {dtype}, which remapfs does not know: its sizes are taken from the offsets",
+                healed=False,
+            )
             for dtype in header.unknown_dtypes
         ]
         if header.length > HUB_MAX_HEADER:
-            text = f"has a header of {header.length:,} bytes; the Hugging Face hub client reads {HUB_MAX_HEADER:,}"
-            notes.append(Note(path, text, healed=False))
+            text = f"its header has {header.length:,} bytes; the Hugging Face hub client reads"
+            notes.append(Note(path, f"{text} {HUB_MAX_HEADER:,}", healed=False))
     return notes
 
 
@@ -161,10 +170,12 @@ def _not_a_shard(file: File, length: int, start: bytes) -> RemapError:
     if start.lstrip()[:9].lower().startswith((b"<!doctype", b"<html", b"<?xml")):
         return RemapError(
             f"{path} is a web page ({size:,} bytes), not tensors",
-            "the download saved an error page: log in or accept the model's licence, then fetch the file again",
+            "the download saved an error page: log in or accept the model's licence, then fetch it again",
         )
     if size < LENGTH_BYTES or start[LENGTH_BYTES : LENGTH_BYTES + 1] != b"{":
-        return RemapError(f"{path} is not a safetensors file: it starts with {start[:16]!r}", "fetch the file again")
+        return RemapError(
+            f"{path} is not a safetensors file: it starts with {start[:16]!r}", "fetch the file again"
+        )
     if length > MAX_HEADER:
         return RemapError(
             f"{path} has a header of {length:,} bytes; the format allows {MAX_HEADER:,}",

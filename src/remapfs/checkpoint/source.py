@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
 
 
 @dataclass(frozen=True, slots=True)

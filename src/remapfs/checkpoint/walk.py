@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _READ = 0o444
 _TRAVERSE = 0o111
+_USER_AND_GROUP = 0o110
 
 
 @dataclass(slots=True)
@@ -47,15 +48,15 @@ def walk(root: str, hides: Callable[[str], bool]) -> Listing:
 def reachable(status: os.stat_result, ancestors: Iterable[os.stat_result]) -> int:
     """Say which permission classes of a file can reach it through its ancestor directories.
 
-    Returns a mask of 0o700, 0o070 and 0o007. A presented file is reached through the mount instead, so a class
-    that a closed directory above the source keeps out must be kept out by the presented mode.
+    Returns a mask of 0o700, 0o070 and 0o007. A presented file is reached through the mount instead, so a
+    class that a closed directory above the source keeps out must be kept out by the presented mode.
     """
     mask = 0o777
     for ancestor in ancestors:
         if ancestor.st_mode & _TRAVERSE == _TRAVERSE:
             continue
         mask &= ~0o007
-        if not (ancestor.st_gid == status.st_gid and ancestor.st_mode & 0o110 == 0o110):
+        if not (ancestor.st_gid == status.st_gid and ancestor.st_mode & _USER_AND_GROUP == _USER_AND_GROUP):
             mask &= ~0o070
         if not (ancestor.st_uid == status.st_uid and ancestor.st_mode & 0o100):
             mask &= ~0o700
@@ -73,7 +74,9 @@ def _descend(  # noqa: PLR0913  # one recursion; a class would only rename the a
     try:
         entries = sorted(os.scandir(real), key=lambda entry: entry.name)
     except OSError as error:
-        raise RemapError(f"cannot list {real}: {error.strerror}", "check its permissions, or hide it") from None
+        raise RemapError(
+            f"cannot list {real}: {error.strerror}", "check its permissions, or hide it"
+        ) from None
     for entry in entries:
         relative = f"{path}/{entry.name}" if path else entry.name
         if hides(relative):

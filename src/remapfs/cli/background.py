@@ -44,9 +44,13 @@ def in_background(
         return
     os.waitpid(child, 0)
     if not answer:
-        raise RuntimeFailure("the server ended before the mount answered", "run without --background to see why")
+        raise RuntimeFailure(
+            "the server ended before the mount answered", "run without --background to see why"
+        )
     told = json.loads(answer)
-    raise (RemapError if told["code"] == RemapError.exit_code else RuntimeFailure)(told["message"], told["hint"])
+    raise (RemapError if told["code"] == RemapError.exit_code else RuntimeFailure)(
+        told["message"], told["hint"]
+    )
 
 
 def _check_answers(mountpoint: str, child: int) -> None:
@@ -82,7 +86,7 @@ def _serve(  # noqa: PLR0913  # what the parent gives to the child
         LOGGER.error("%s", error.message)
         code = error.exit_code
         _tell(writing, code, error.message, error.hint)
-    except Exception as error:  # the parent must be told, whatever it is
+    except Exception as error:  # noqa: BLE001  # the parent must be told, whatever it is
         LOGGER.exception("the server failed")
         code = 1
         _tell(writing, code, f"the server failed: {error!r}", "run without --background to see more")
@@ -112,7 +116,9 @@ def _handler(log_file: str | None) -> logging.Handler:
         try:
             handler: logging.Handler = logging.FileHandler(log_file)
         except OSError as error:
-            raise RemapError(f"cannot write the log {log_file}: {error.strerror}", "give another --log") from None
+            raise RemapError(
+                f"cannot write the log {log_file}: {error.strerror}", "give another --log"
+            ) from None
         handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s"))
         return handler
     if Path(_SYSLOG).exists():

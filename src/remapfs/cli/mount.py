@@ -41,7 +41,9 @@ Examples:
 @click.option("--background", is_flag=True, help="Return once the mount answers; the server goes on.")
 @click.option("--private", is_flag=True, help="As root: let nobody else in, whatever the files' modes say.")
 @click.option("--allow-other", is_flag=True, help="As another user: let others in too, as the modes allow.")
-@click.option("--threads", type=click.IntRange(1, 256), help="Serving threads.  [default: the presenter's own]")
+@click.option(
+    "--threads", type=click.IntRange(1, 256), help="Serving threads.  [default: the presenter's own]"
+)
 @click.option("--log", "log_file", metavar="FILE", help="Write the log there instead of stderr (or syslog).")
 def mount(  # noqa: PLR0913  # one argument an option
     source: str,
@@ -60,8 +62,9 @@ def mount(  # noqa: PLR0913  # one argument an option
 ) -> None:
     """Show the checkpoint SOURCE at the directory MOUNTPOINT under other names; SOURCE is never written to.
 
-    Runs until it is unmounted or gets SIGTERM, SIGINT or SIGHUP. As root, every user is let in whom the source's
-    own permissions let in; else only the user who mounts. Exit code 2 for bad input, with nothing mounted.
+    Runs until it is unmounted or gets SIGTERM, SIGINT or SIGHUP. As root, every user is let in whom the
+    source's own permissions let in; else only the user who mounts. Exit code 2 for bad input, with nothing
+    mounted.
     """
     if private and allow_other:
         raise RemapError("--private and --allow-other exclude each other", "give one of them")
@@ -110,6 +113,8 @@ def _log_to(log_file: str | None) -> None:
         handler = logging.FileHandler(log_file) if log_file else logging.StreamHandler()
     except OSError as error:
         raise RemapError(f"cannot write the log {log_file}: {error.strerror}", "give another --log") from None
-    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s" if log_file else "%(name)s: %(message)s"))
+    handler.setFormatter(
+        logging.Formatter("%(asctime)s %(name)s %(message)s" if log_file else "%(name)s: %(message)s")
+    )
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)

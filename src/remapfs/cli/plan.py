@@ -133,7 +133,12 @@ def _as_json(made: Plan) -> dict[str, Any]:
         "tensor_bytes": summary.length,
         "names": {
             kind: [
-                {"before": group.before, "after": group.after, "tensors": group.tensors, "bytes": group.length}
+                {
+                    "before": group.before,
+                    "after": group.after,
+                    "tensors": group.tensors,
+                    "bytes": group.length,
+                }
                 for group in groups
             ]
             for kind, groups in (

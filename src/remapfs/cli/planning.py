@@ -21,7 +21,9 @@ _Command = TypeVar("_Command", bound="Callable[..., object]")
 def plan_options(command: _Command) -> _Command:
     """Add the options that decide what is presented."""
     for option in (
-        click.option("--force", is_flag=True, help="Present also what the preset says its reader cannot load."),
+        click.option(
+            "--force", is_flag=True, help="Present also what the preset says its reader cannot load."
+        ),
         click.option(
             "--index",
             "mode",
@@ -31,7 +33,9 @@ def plan_options(command: _Command) -> _Command:
             help="Where index and headers disagree: refuse; hide what the index does not give; "
             "or derive the index from the headers.",
         ),
-        click.option("--rules", "rules_file", metavar="FILE", help="A TOML file of rules; applied after --preset."),
+        click.option(
+            "--rules", "rules_file", metavar="FILE", help="A TOML file of rules; applied after --preset."
+        ),
         click.option("--preset", metavar="NAME", help="Rules that ship with remapfs: see `remapfs presets`."),
     ):
         command = option(command)

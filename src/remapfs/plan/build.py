@@ -32,14 +32,16 @@ if TYPE_CHECKING:
 def make_plan(checkpoint: Checkpoint, rules: Rules, *, force: bool = False) -> Plan:
     """Decide everything that will be seen; reads no file.
 
-    With `force`, tensors that the preset's reader cannot load are warned of instead of refused. Raises RemapError
-    where a rule matches nothing, or a name would be reserved, empty or given twice.
+    With `force`, tensors that the preset's reader cannot load are warned of instead of refused. Raises
+    RemapError where a rule matches nothing, or a name would be reserved, empty or given twice.
     """
     names = [tensor.name for shard in checkpoint.shards for tensor in shard.header.tensors]
     renaming = apply_steps(names, rules.steps)
     checks.check_hits(rules, renaming.hits, names[0] if names else "")
     shards = _share(checkpoint.shards, renaming)
-    findings = [Finding(Kind.HEALED if note.healed else Kind.LEFT, note.file, note.text) for note in checkpoint.notes]
+    findings = [
+        Finding(Kind.HEALED if note.healed else Kind.LEFT, note.file, note.text) for note in checkpoint.notes
+    ]
     findings += checks.check_names(shards, rules.steps)
     findings += checks.refused(shards, rules.refuse, force=force)
     findings += checks.warn_of_names(shards)
@@ -90,7 +92,9 @@ def _documents(
     hits = dict.fromkeys(range(len(rules.json)), 0)
     for rule in rules.json:
         if rule.file not in checkpoint.documents and not rule.optional:
-            raise RemapError(f"{rule.origin}: there is no {rule.file}", "correct its path, or write  optional = true")
+            raise RemapError(
+                f"{rule.origin}: there is no {rule.file}", "correct its path, or write  optional = true"
+            )
     for path, before in checkpoint.documents.items():
         own = {number: rule for number, rule in enumerate(rules.json) if rule.file == path}
         folder = posixpath.dirname(path)
@@ -128,16 +132,22 @@ def _module_names(shards: Iterable[PlannedShard], folder: str) -> ModuleNames:
 
 def _has(shards: Iterable[PlannedShard], regex: re.Pattern[str]) -> bool:
     literal = required_literal(regex)
-    return any(literal in new and regex.search(new) for planned in shards for _, new in checks.new_names(planned))
+    return any(
+        literal in new and regex.search(new) for planned in shards for _, new in checks.new_names(planned)
+    )
 
 
 def _large(files: Iterable[VirtualFile]) -> list[Finding]:
     findings = []
     for file in files:
         first = file.extents[0] if file.extents else None
-        if isinstance(first, Literal) and len(file.extents) > 1 and first.length - LENGTH_BYTES > HUB_MAX_HEADER:
-            text = f"its new header has {first.length:,} bytes; the Hugging Face hub client reads {HUB_MAX_HEADER:,}"
-            findings.append(Finding(Kind.WARNED, file.path, text))
+        if (
+            isinstance(first, Literal)
+            and len(file.extents) > 1
+            and first.length - LENGTH_BYTES > HUB_MAX_HEADER
+        ):
+            text = f"its new header has {first.length:,} bytes; the Hugging Face hub client reads"
+            findings.append(Finding(Kind.WARNED, file.path, f"{text} {HUB_MAX_HEADER:,}"))
     return findings
 
 
@@ -149,7 +159,8 @@ def _hide_hits(rule: Hide, hidden: Sequence[str]) -> int:
     hits = sum(rule.hits(path) for path in hidden)
     if not hits and not rule.optional:
         raise RemapError(
-            f"{rule.origin} matches no file: {', '.join(rule.files)}", "correct the glob, or write  optional = true"
+            f"{rule.origin} matches no file: {', '.join(rule.files)}",
+            "correct the glob, or write  optional = true",
         )
     return hits
 
@@ -158,9 +169,18 @@ def _rule_hits(
     rules: Rules, steps: Sequence[int], hide: Sequence[int], json: Sequence[int]
 ) -> tuple[RuleHits, ...]:
     return (
-        *(RuleHits(str(step.origin), _describe(step), hits) for step, hits in zip(rules.steps, steps, strict=True)),
-        *(RuleHits(str(rule.origin), f"hide {', '.join(rule.files)}", hits) for rule, hits in zip(rules.hide, hide, strict=True)),
-        *(RuleHits(str(rule.origin), _describe_json(rule), hits) for rule, hits in zip(rules.json, json, strict=True)),
+        *(
+            RuleHits(str(step.origin), _describe(step), hits)
+            for step, hits in zip(rules.steps, steps, strict=True)
+        ),
+        *(
+            RuleHits(str(rule.origin), f"hide {', '.join(rule.files)}", hits)
+            for rule, hits in zip(rules.hide, hide, strict=True)
+        ),
+        *(
+            RuleHits(str(rule.origin), _describe_json(rule), hits)
+            for rule, hits in zip(rules.json, json, strict=True)
+        ),
     )
 
 

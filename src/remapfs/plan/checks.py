@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 _DOUBLED = re.compile(r"(?:^|\.)([^.]*[A-Za-z_][^.]*)\.\1(?:\.|$)")
-_SCALE = re.compile(r"\.(?:weight_scale(?:_2|_inv)?|weight_global_scale|weight_packed_scale|input_scale|scale)$")
+_SCALE = re.compile(
+    r"\.(?:weight_scale(?:_2|_inv)?|weight_global_scale|weight_packed_scale|input_scale|scale)$"
+)
 _PACKED = frozenset({"U8", "I8", "F4", "F8_E4M3", "F8_E5M2"})
 
 
@@ -84,12 +86,14 @@ def refused(shards: Iterable[PlannedShard], rules: Sequence[Refuse], *, force: b
         where = files[0] if len(files) == 1 else f"{len(files)} shards"
         findings.append(Finding(Kind.WARNED, where, f"{count}: {', '.join(lines)}: {because}"))
     if text and not force:
-        raise RemapError("\n".join(text), "; ".join([*filter(None, hints), "to present them all the same: --force"]))
+        raise RemapError(
+            "\n".join(text), "; ".join([*filter(None, hints), "to present them all the same: --force"])
+        )
     return findings
 
 
 def warn_of_names(shards: Iterable[PlannedShard]) -> list[Finding]:
-    """Warn of names that look like a mistake: a segment that a rule doubled, packed weights without their scales."""
+    """Warn of likely mistakes: a segment that a rule doubled, packed weights without their scales."""
     findings = []
     for planned in shards:
         path = planned.shard.file.path
@@ -108,7 +112,11 @@ def warn_of_names(shards: Iterable[PlannedShard]) -> list[Finding]:
 
 def _unscaled(planned: PlannedShard) -> Iterator[Finding]:
     tensors = planned.shard.header.tensors
-    kept = {tensor.name: tensor.dtype for tensor, name in zip(tensors, planned.names, strict=True) if name is not None}
+    kept = {
+        tensor.name: tensor.dtype
+        for tensor, name in zip(tensors, planned.names, strict=True)
+        if name is not None
+    }
     weights = []
     for tensor, name in zip(tensors, planned.names, strict=True):
         scale = _SCALE.search(tensor.name) if name is None else None
@@ -116,7 +124,9 @@ def _unscaled(planned: PlannedShard) -> Iterator[Finding]:
         if kept.get(weight) in _PACKED:
             weights.append(weight)
     if weights:
-        text = f"scales were dropped but the quantised weights stay, which no loader can read: {_few(weights)}"
+        text = (
+            f"scales were dropped but the quantised weights stay, which no loader can read: {_few(weights)}"
+        )
         yield Finding(Kind.WARNED, planned.shard.file.path, text)
 
 
@@ -126,7 +136,8 @@ def _check_reserved(shards: Iterable[PlannedShard], steps: Sequence[Step]) -> No
             if new in ("", METADATA) and new != old:
                 what = f"'{METADATA}', which is reserved" if new else "an empty name"
                 raise RemapError(
-                    f"{_maker(old, new, steps)} gives '{old}' in {planned.shard.file.path} {what}", "give it another name"
+                    f"{_maker(old, new, steps)} gives '{old}' in {planned.shard.file.path} {what}",
+                    "give it another name",
                 )
 
 
@@ -144,7 +155,8 @@ def _check_collisions(shards: Sequence[PlannedShard], steps: Sequence[Step]) -> 
                 continue
             width = max(len(first), len(old))
             makers = [
-                f"{maker} made the {place}" for place, name in (("first", first), ("second", old))
+                f"{maker} made the {place}"
+                for place, name in (("first", first), ("second", old))
                 if (maker := _maker(name, new, steps))
             ]
             raise RemapError(
@@ -170,7 +182,12 @@ def _matching(shards: Iterable[PlannedShard], rule: Refuse) -> Iterator[tuple[st
     literal, search = required_literal(rule.regex), rule.regex.search
     for planned in shards:
         for tensor, name in zip(planned.shard.header.tensors, planned.names, strict=True):
-            if name is not None and literal in name and search(name) and (not rule.dtypes or tensor.dtype in rule.dtypes):
+            if (
+                name is not None
+                and literal in name
+                and search(name)
+                and (not rule.dtypes or tensor.dtype in rule.dtypes)
+            ):
                 yield planned.shard.file.path, name
 
 

@@ -21,7 +21,7 @@ _SHOWN = 6
 
 
 def rename_modules(path: str, document: Any, modules: ModuleNames) -> tuple[Any, list[Finding]]:  # noqa: ANN401  # JSON
-    """Bring the module names in a decoded config up to the new names, and report what could not be decided."""
+    """Bring the module names in a config up to the new names, and report what could not be decided."""
     findings: dict[str, Finding] = {}
 
     def rename(pattern: str) -> list[str]:
@@ -41,8 +41,16 @@ def rename_modules(path: str, document: Any, modules: ModuleNames) -> tuple[Any,
     return map_modules(document, rename), list(findings.values())
 
 
-def apply_jq(path: str, document: Any, rules: Sequence[Json], has_tensor: Callable[[re.Pattern[str]], bool]) -> tuple[Any, list[int]]:  # noqa: ANN401, E501  # JSON
-    """Run the jq programs of `rules` in order; returns the result and, for each rule, 1 where it changed something."""
+def apply_jq(
+    path: str,
+    document: Any,  # noqa: ANN401  # JSON
+    rules: Sequence[Json],
+    has_tensor: Callable[[re.Pattern[str]], bool],
+) -> tuple[Any, list[int]]:
+    """Run the jq programs of `rules` in order.
+
+    Returns the result and, for each rule, 1 where it changed something.
+    """
     hits = []
     for rule in rules:
         if rule.if_tensor and not has_tensor(rule.if_tensor):
@@ -59,7 +67,9 @@ def decode(path: str, text: bytes) -> Any:  # noqa: ANN401  # JSON
     try:
         return json.loads(text)
     except ValueError as error:
-        raise RemapError(f"{path} is not JSON: {error}", "fetch the file again, or leave it out with a hide rule") from None
+        raise RemapError(
+            f"{path} is not JSON: {error}", "fetch the file again, or leave it out with a hide rule"
+        ) from None
 
 
 def encode(document: Any, like: bytes) -> bytes:  # noqa: ANN401  # JSON
@@ -82,9 +92,13 @@ def _run(path: str, document: Any, rule: Json) -> Any:  # noqa: ANN401  # JSON
     try:
         results = jq.compile(rule.jq).input_text(json.dumps(document)).all()
     except ValueError as error:
-        raise RemapError(f"{rule.origin} failed on {path}: {error}", "the program must accept this file as it is") from None
+        raise RemapError(
+            f"{rule.origin} failed on {path}: {error}", "the program must accept this file as it is"
+        ) from None
     if len(results) != 1:
-        raise RemapError(f"{rule.origin} gave {len(results)} results for {path}", "a jq program must give exactly one")
+        raise RemapError(
+            f"{rule.origin} gave {len(results)} results for {path}", "a jq program must give exactly one"
+        )
     return results[0]
 
 

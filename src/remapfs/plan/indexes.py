@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def present_index(index: Index, shards: Mapping[str, PlannedShard]) -> VirtualFile:
     """Derive an index from the names that its shards present, in the order of the index on disk.
 
-    Aliases come last. `metadata.total_size` is counted anew where it was present and the set of tensors is another.
+    Aliases come last. `metadata.total_size` is counted anew where it was present and the set of tensors is
+    another.
     """
     own = {path: shards[path] for path in index.spelling if path in shards}
     weight_map = _weight_map(index, own)

@@ -1,7 +1,7 @@
 """Names inside a header's `__metadata__`.
 
-torch's distributed checkpoints (`DCP_SHARDING_INFO`) and torchao (`tensor_names`) keep JSON in metadata values whose
-keys or items are tensor names, and torchao also uses names as metadata keys.
+torch's distributed checkpoints (`DCP_SHARDING_INFO`) and torchao (`tensor_names`) keep JSON in metadata
+values whose keys or items are tensor names, and torchao also uses names as metadata keys.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ def rename_metadata(
 ) -> Mapping[str, str] | None:
     """Rename whatever in the metadata is a tensor's name, or the name that a group of tensors starts with.
 
-    A value that holds no name keeps its bytes. Names of dropped tensors stay where they are the only trace of them.
+    A value that holds no name keeps its bytes. Names of dropped tensors stay where they are the only trace
+    of them.
     """
     if not metadata:
         return metadata
-    pairs = {before: after for before, after in zip(old, new, strict=True) if after is not None and after != before}
+    pairs = {
+        before: after for before, after in zip(old, new, strict=True) if after is not None and after != before
+    }
     if not pairs:
         return metadata
     names = _Names(pairs, set(old))

@@ -22,7 +22,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something unusual in the checkpoint: `kind` says what became of it, `text` is a sentence without its file."""
+    """Something unusual in the checkpoint.
+
+    `kind` says what became of it, `text` is a sentence about `file`.
+    """
 
     kind: Kind
     file: str

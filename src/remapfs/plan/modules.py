@@ -1,8 +1,8 @@
 """Module patterns under new names: only where the selection is provably the same.
 
-A pattern selects a tensor when it matches the tensor's name or that of a module above it; `*`, `?` and `[…]` are
-wildcards that also match dots. A new pattern is used only if, among the new names, it selects exactly the tensors
-that the old one selected among the old names.
+A pattern selects a tensor when it matches the tensor's name or that of a module above it; `*`, `?` and
+`[…]` are wildcards that also match dots. A new pattern is used only if, among the new names, it selects
+exactly the tensors that the old one selected among the old names.
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ class ModuleNames:
             stars = ["*"] if star else ["", "*"]
             for stem in _stems(general):
                 cut = [stem[stem.index("*") + 1 :] if head and "*" in stem else stem for head in heads]
-                yield from (head + text + end for head, text in zip(heads, cut, strict=True) for end in stars if text)
+                yield from (
+                    head + text + end for head, text in zip(heads, cut, strict=True) for end in stars if text
+                )
             return
         if not star:
             yield from self._same_tail(literal, selected)
@@ -145,7 +147,7 @@ class ModuleNames:
         return self._names[entry] or ""
 
     def _modules(self, image: set[int]) -> list[str]:
-        """List the shortest modules, or else the tensors, that together select the image and nothing besides."""
+        """List the shortest modules, or else tensors, that together select the image and nothing else."""
         chosen: list[str] = []
         left = set(image)
         for entry in sorted(image, key=self._name):
@@ -164,6 +166,6 @@ class ModuleNames:
 
 def _stems(names: Sequence[str]) -> Iterator[str]:
     """Yield what all the names start with: first only whole segments of it, then all of it."""
-    common = os.path.commonprefix(names)
+    common = os.path.commonpath(names)
     whole = common.rpartition(".")[0] if len(names) > 1 or "." in common else common
     yield from dict.fromkeys(stem for stem in (whole, common.rstrip("."), common) if stem)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def present_shard(planned: PlannedShard) -> VirtualFile:
-    """Lay out a shard: tensors stay in the order of the file, dropped ones are closed up, aliases come last."""
+    """Lay out a shard: tensors in the order of the file, dropped ones closed up, aliases last."""
     file, header = planned.shard.file, planned.shard.header
     if not planned.rewritten:
         return VirtualFile.of(file.path, [Slice(file.source, 0, file.source.size)], file.attributes)

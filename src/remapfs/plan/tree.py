@@ -54,13 +54,15 @@ class Node:
 
 
 def build_tree(files: Sequence[VirtualFile], directories: Sequence[Directory]) -> tuple[Node, ...]:
-    """Number every entry: the root is 1, the others follow in the order of their paths.
+    """Give every entry its number: the root is 1, the others follow in the order of their paths.
 
     The same paths always get the same numbers, so that a later server can continue a live mount.
     Element i of the result has inode number i + 1. Every parent directory must be among `directories`,
     the root's with the empty path.
     """
-    entries: list[VirtualFile | Directory] = sorted([*files, *directories], key=lambda entry: _key(entry.path))
+    entries: list[VirtualFile | Directory] = sorted(
+        [*files, *directories], key=lambda entry: _key(entry.path)
+    )
     numbers = {entry.path: ino for ino, entry in enumerate(entries, ROOT_INO)}
     children: dict[str, dict[str, int]] = {directory.path: {} for directory in directories}
     for entry in entries[1:]:

@@ -27,8 +27,8 @@ class _Kind:
 def apply_steps(names: Sequence[str], steps: Sequence[Step]) -> Renaming:
     """Apply the steps in order, each to the result of the one before.
 
-    The result is that of `apply_each`; where every step is blind to slots, one name of each kind is worked out and
-    the others follow.
+    The result is that of `apply_each`; where every step is blind to slots, one name of each kind is worked
+    out and the others follow.
     """
     return (_apply_by_kind(names, steps) if all(map(is_blind, steps)) else None) or apply_each(names, steps)
 

@@ -1,8 +1,8 @@
 """Rules that cannot tell one layer or expert from another.
 
-A number that fills a whole dotted segment (`layers.17.`, `experts.203.`) is called a slot. A rule is blind when
-its outcome is provably the same whatever number a slot holds. Then one name stands for all that differ only in
-their slots, and 280,000 names cost no more than the hundred or so kinds of them.
+A number that fills a whole dotted segment (`layers.17.`, `experts.203.`) is called a slot. A rule is blind
+when its outcome is provably the same whatever number a slot holds. Then one name stands for all that differ
+only in their slots, and 280,000 names cost no more than the hundred or so kinds of them.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def _blind_pattern(pattern: Pattern) -> bool:
 
 
 def _blind_regex(source: str) -> bool:
-    """Accept only what can be proved.
+    r"""Accept only what can be proved.
 
-    Only `\\d+` and literal digits can match a digit here. Each must follow a literal character at once: `\\d+` any
-    that is no digit, so that it starts where a run of digits starts, and a literal digit one that is no dot, so
-    that its segment is no slot. Greedy `\\d+` takes the whole run first, and giving digits back cannot help, since
-    nothing that may follow it matches a digit.
+    Only `\\d+` and literal digits can match a digit here. Each must follow a literal character at once:
+    `\\d+` any that is no digit, so that it starts where a run of digits starts, and a literal digit one
+    that is no dot, so that its segment is no slot. Greedy `\\d+` takes the whole run first, and giving
+    digits back cannot help, since nothing that may follow it matches a digit.
     """
     position, before = 0, ""
     while position < len(source):
@@ -71,7 +71,8 @@ def _blind_regex(source: str) -> bool:
                     return False
                 before = char
             case "group":
-                # Opening a group matches nothing: what came before it still stands directly before what it holds.
+                # Opening a group matches nothing: what came before it still stands directly before what it
+                # holds.
                 pass
             case _:
                 before = ""

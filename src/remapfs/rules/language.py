@@ -50,7 +50,9 @@ def load_rules(path: str) -> Rules:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise RemapError(f"cannot read the rules {path}: {error.strerror}", "check the path of --rules") from None
+        raise RemapError(
+            f"cannot read the rules {path}: {error.strerror}", "check the path of --rules"
+        ) from None
     except UnicodeDecodeError:
         raise RemapError(f"{path} is not UTF-8 text", "rules are TOML, which is UTF-8") from None
     return parse_rules(text, Path(path).name)
@@ -74,7 +76,9 @@ def preset_text(name: str) -> str:
 def presets() -> dict[str, str]:
     """Map the name of each preset to its one-line description."""
     files = sorted(_folder().iterdir(), key=lambda file: file.name)
-    texts = {file.name[:-5]: file.read_text(encoding="utf-8") for file in files if file.name.endswith(".toml")}
+    texts = {
+        file.name[:-5]: file.read_text(encoding="utf-8") for file in files if file.name.endswith(".toml")
+    }
     return {name: str(tomllib.loads(text).get("about", "")) for name, text in texts.items()}
 
 
@@ -83,7 +87,9 @@ def parse_rules(text: str, file: str) -> Rules:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise RemapError(f"{file}: {error}", "regular expressions need single quotes: match = '\\.weight$'") from None
+        raise RemapError(
+            f"{file}: {error}", "regular expressions need single quotes: match = '\\.weight$'"
+        ) from None
     _check_keys(document, _TOP, file)
     default = _typed(document, "optional", bool, file) or False
     steps: list[Step] = []
@@ -99,7 +105,9 @@ def parse_rules(text: str, file: str) -> Rules:
             case "drop":
                 steps.append(Drop(_pattern(table, origin), origin, optional))
             case "alias":
-                steps.append(Alias(_text(table, "name", origin), _text(table, "as", origin), origin, optional))
+                steps.append(
+                    Alias(_text(table, "name", origin), _text(table, "as", origin), origin, optional)
+                )
             case "hide":
                 hide.append(Hide(_texts(table, "files", origin), origin, optional))
             case "json":
@@ -125,10 +133,13 @@ def _tables(document: dict[str, Any], text: str, file: str) -> Iterator[tuple[Or
     for kind in _KEYS:
         rules = document.get(kind, [])
         if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-            raise RemapError(f"{file}: '{kind}' is not a list of tables", f"write  [[{kind}]]  above each rule")
+            raise RemapError(
+                f"{file}: '{kind}' is not a list of tables", f"write  [[{kind}]]  above each rule"
+            )
         if len(rules) != sum(heading == kind for heading, _ in headings):
             raise RemapError(
-                f"{file}: {kind} rules are written inline", f"write  [[{kind}]]  above each rule: order counts"
+                f"{file}: {kind} rules are written inline",
+                f"write  [[{kind}]]  above each rule: order counts",
             )
     numbers = dict.fromkeys(_KEYS, 0)
     for kind, line in headings:
@@ -160,7 +171,8 @@ def _rename(table: dict[str, Any], origin: Origin, *, optional: bool) -> Rename:
             re.compile(pattern.regex.pattern + "|").sub(to, "")
         except (re.error, IndexError) as error:
             raise RemapError(
-                f"{origin}: its 'to' does not fit its 'match': {error}", "\\1 is the first group; a backslash is \\\\"
+                f"{origin}: its 'to' does not fit its 'match': {error}",
+                "\\1 is the first group; a backslash is \\\\",
             ) from None
     return Rename(pattern, to, origin, optional)
 
@@ -172,7 +184,9 @@ def _json(table: dict[str, Any], origin: Origin, *, optional: bool) -> Json:
     try:
         jq.compile(program)
     except ValueError as error:
-        raise RemapError(f"{origin}: jq does not accept its program: {error}", "try it with the jq command") from None
+        raise RemapError(
+            f"{origin}: jq does not accept its program: {error}", "try it with the jq command"
+        ) from None
     condition = _regex(_text(table, "if_tensor", origin), origin) if "if_tensor" in table else None
     return Json(_text(table, "file", origin), program, condition, origin, optional)
 
@@ -206,7 +220,8 @@ def _regex(text: str, origin: Origin) -> re.Pattern[str]:
         return re.compile(text)
     except re.error as error:
         raise RemapError(
-            f"{origin}: '{text}' is not a regular expression: {error}", "for literal text use prefix, suffix or substring"
+            f"{origin}: '{text}' is not a regular expression: {error}",
+            "for literal text use prefix, suffix or substring",
         ) from None
 
 
@@ -228,14 +243,19 @@ def _texts(table: dict[str, Any], key: str, origin: Origin) -> tuple[str, ...]:
 def _typed(document: dict[str, Any], key: str, kind: type[_Value], file: str) -> _Value | None:
     value = document.get(key)
     if value is not None and not isinstance(value, kind):
-        raise RemapError(f"{file}: '{key}' is {value!r}", f"it takes a {'text' if kind is str else 'true or false'}")
+        raise RemapError(
+            f"{file}: '{key}' is {value!r}", f"it takes a {'text' if kind is str else 'true or false'}"
+        )
     return value
 
 
 def _check_keys(table: dict[str, Any], known: Iterable[str], where: str) -> None:
     for key in table:
         if key not in known:
-            raise RemapError(f"{where}: unknown key '{key}'", _nearest(key, known) or f"it takes {', '.join(sorted(known))}")
+            raise RemapError(
+                f"{where}: unknown key '{key}'",
+                _nearest(key, known) or f"it takes {', '.join(sorted(known))}",
+            )
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

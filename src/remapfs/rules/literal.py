@@ -5,7 +5,19 @@ from __future__ import annotations
 import re
 
 _OPAQUE = re.IGNORECASE | re.VERBOSE | re.LOCALE
-_CLASSES = frozenset("dDsSwWbBAZ")
+_TOKEN = re.compile(
+    r"""\\(?P<kind>[dDsSwWbBAZ])         # a class of characters or a position
+      | \\(?P<escaped>[^\w])
+      | (?P<unclear>\\.)                 # a number, a name or a code: not worth understanding
+      | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])
+      | (?P<open>\()
+      | (?P<close>\))
+      | (?P<either>\|)
+      | (?P<optional>[?*]|\{[\d,]*\})
+      | (?P<other>[\^$.+])
+      | (?P<plain>.)""",
+    re.VERBOSE | re.DOTALL,
+)
 
 
 def required_literal(regex: re.Pattern[str]) -> str:
@@ -16,38 +28,17 @@ def required_literal(regex: re.Pattern[str]) -> str:
     """
     if regex.flags & _OPAQUE:
         return ""
-    source, best, run = regex.pattern, "", ""
-    depth = position = 0
-    while position < len(source):
-        char = source[position]
-        position += 1
-        kept = ""
-        if char == "\\":
-            escaped = source[position : position + 1]
-            position += 1
-            if escaped.isalnum() and escaped not in _CLASSES:
-                return ""
-            kept = "" if escaped.isalnum() else escaped
-        elif char == "[":
-            position = _class_end(source, position)
-        elif char in "()":
-            depth += 1 if char == "(" else -1
-        elif char == "|" and not depth:
+    runs, depth = [""], 0
+    for token in _TOKEN.finditer(regex.pattern):
+        kind = token.lastgroup or ""
+        if kind == "unclear" or (kind == "either" and not depth):
             return ""
-        elif char in "?*{" and not depth:
-            run = run[:-1]
-        elif char not in "^$.|+?*{":
-            kept = char
-        if kept and not depth:
-            run += kept
-        else:
-            best, run = max(best, run, key=len), ""
-    return max(best, run, key=len)
-
-
-def _class_end(source: str, position: int) -> int:
-    position += source[position : position + 1] == "^"
-    position += source[position : position + 1] == "]"
-    while position < len(source) and source[position] != "]":
-        position += 2 if source[position] == "\\" else 1
-    return position + 1
+        depth += (kind == "open") - (kind == "close")
+        if kind in ("escaped", "plain") and not depth:
+            runs[-1] += token[kind]
+        elif kind == "optional" and not depth:
+            runs[-1] = runs[-1][:-1]
+            runs.append("")
+        elif runs[-1]:
+            runs.append("")
+    return max(runs, key=len)

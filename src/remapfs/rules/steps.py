@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Renaming:
     """What the steps made of a list of names.
 
-    `names` has the new name of each, None where it was dropped; `aliases` are (position of the original, further
-    name); `hits` counts, for each step, the names that it matched; `made` gives for each position in `names`
-    that a rename step touched the last step that did.
+    `names` has the new name of each, None where it was dropped; `aliases` are (position of the original,
+    further name); `hits` counts, for each step, the names that it matched; `made` gives for each position
+    in `names` that a rename step touched the last step that did.
     """
 
     names: tuple[str | None, ...]

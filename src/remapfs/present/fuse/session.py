@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
+from time import monotonic
 from typing import TYPE_CHECKING, Final, Self
 
 from remapfs.present import mountpoint as mountpoints
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 THREADS: Final = 8
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_JOIN_SECONDS: Final = 5.0
+_JOIN_SECONDS: Final = 2.0
 # ENOENT: the request was withdrawn before it could be read. EINTR is retried by Python itself.
 _RETRY: Final = frozenset({errno.ENOENT, errno.EAGAIN, errno.EINTR})
 # ENODEV: unmounted. ECONNABORTED: the connection was aborted.
@@ -75,9 +76,11 @@ class Session:
     def stop(self) -> None:
         """Unmount, whether or not files are still open, and release everything. It may be called twice."""
         self._unmount()
+        deadline = monotonic() + _JOIN_SECONDS
         for thread in self._threads:
-            thread.join(_JOIN_SECONDS)
-        # A thread that still waits for a request of a lazily unmounted file holds the descriptors.
+            thread.join(max(deadline - monotonic(), 0))
+        # A mount that is still used, here after a lazy unmount by a user or in another mount namespace,
+        # keeps its threads, and they the descriptors. Both end with the process.
         if any(thread.is_alive() for thread in self._threads):
             return
         self._threads.clear()
@@ -124,7 +127,10 @@ class Session:
 
     def _unmount(self) -> None:
         mount = self._mount
-        if mount is None or mountpoints.mounted_at(self._path) != mount:
+        if mount is None or mount not in mountpoints.mounts():
+            return
+        if mountpoints.mounted_at(self._path) != mount:
+            LOGGER.error("cannot unmount %s: something else is mounted over it", self._path)
             return
         try:
             mountpoints.release(self._path, lazy=False)
