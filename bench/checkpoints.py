@@ -1,13 +1,14 @@
-"""A checkpoint written as ModelOpt writes one, with headers and JSON files but without data."""
+"""Checkpoints written as ModelOpt writes them: sparse, or with random bytes for data."""
 
 from __future__ import annotations
 
 import json
+import os
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from deepseek_v4 import BITS, config, generation, quantisation, tensors
+from deepseek_v4 import BITS, FLASH, config, generation, quantisation, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from deepseek_v4 import Model, Tensor
 
+# Bytes of one expert of hidden size 2048 and intermediate size 1024, and of what is written at once.
+_EXPERT = 3 * (2048 * 1024 // 2 + 2048 * 1024 // 16 + 8)
+_STEP = 16 << 20
 _RANK = {dtype: rank for rank, dtype in enumerate(BITS)}
 
 
@@ -64,20 +68,38 @@ def shards(members: Iterable[Tensor], count: int) -> list[list[Tensor]]:
 
 
 def make(directory: Path, model: Model, count: int) -> Totals:
-    """Write the checkpoint with `count` sparse shards into `directory`, which is made if it is missing."""
+    """Write the whole model as `count` sparse shards into `directory`, which is made if it is missing."""
+    return _checkpoint(directory, model, shards(tensors(model), count), sparse=True)
+
+
+def make_experts(directory: Path, size: int, count: int) -> Totals:
+    """Write `count` shards of random bytes, `size` bytes together, with the experts of one layer in each."""
+    experts = max(1, round(size / count / _EXPERT))
+    model = replace(FLASH, kinds=FLASH.kinds[:count], hidden=2048, intermediate=1024, experts=experts)
+    runs: list[list[Tensor]] = [[] for _ in model.kinds]
+    for tensor in tensors(model):
+        if ".experts." in tensor.name:
+            runs[int(tensor.name.split(".")[2])].append(tensor)
+    return _checkpoint(directory, model, runs, sparse=False)
+
+
+def _checkpoint(directory: Path, model: Model, runs: list[list[Tensor]], *, sparse: bool) -> Totals:
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):
         raise SystemExit(f"{directory} is not empty")
     weights: dict[str, str] = {}
     data = apparent = parameters = 0
-    runs = shards(tensors(model), count)
     for number, run in enumerate(runs, 1):
-        name = f"model-{number:05}-of-{count:05}.safetensors"
+        name = f"model-{number:05}-of-{len(runs):05}.safetensors"
         head = header(run)
         size = sum(tensor.size for tensor in run)
         with (directory / name).open("xb") as file:
             file.write(head)
-            file.truncate(len(head) + size)
+            if sparse:
+                file.truncate(len(head) + size)
+            else:
+                for start in range(0, size, _STEP):
+                    file.write(os.urandom(min(_STEP, size - start)))
         weights |= {tensor.name: name for tensor in run}
         parameters += sum(tensor.parameters for tensor in run)
         data += size
@@ -87,7 +109,7 @@ def make(directory: Path, model: Model, count: int) -> Totals:
     _write(directory / "config.json", json.dumps(config(model), indent=4))
     _write(directory / "hf_quant_config.json", json.dumps(quantisation(model), indent=4))
     _write(directory / "generation_config.json", json.dumps(generation(), indent=2, sort_keys=True) + "\n")
-    return Totals(count, len(weights), data, apparent)
+    return Totals(len(runs), len(weights), data, apparent)
 
 
 def _write(path: Path, text: str) -> None:

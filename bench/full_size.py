@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from deepseek_v4 import MODELS
-from sparse import make
+from checkpoints import make
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from remapfs.cli import output
 from remapfs.cli.background import in_background
 from remapfs.cli.planning import plan_for, plan_options
 from remapfs.errors import RemapError
-from remapfs.plan import Kind, Plan
+from remapfs.plan import Finding, Kind, Plan
 from remapfs.present.options import LOGGER, MountOptions
 
 if TYPE_CHECKING:
@@ -69,9 +69,11 @@ def mount(  # noqa: PLR0913  # one argument an option
     if private and allow_other:
         raise RemapError("--private and --allow-other exclude each other", "give one of them")
     plan = plan_for(source, preset, rules_file, mode, force=force)
-    output.findings(plan.findings, only=Kind.WARNED, err=True)
-    line = _start_line(plan, mountpoint, presenter)
     options = MountOptions(allow_other=allow_other or (os.geteuid() == 0 and not private), threads=threads)
+    output.findings(plan.findings, only=Kind.WARNED, err=True)
+    if options.allow_other:
+        _warn_of_closed(plan)
+    line = _start_line(plan, mountpoint, presenter)
     serve, plan = _presenter(presenter), plan.without_names()
     if background:
         in_background(serve, plan, mountpoint, options, log_file)
@@ -88,6 +90,15 @@ def _presenter(name: str) -> Presenter:
     from remapfs.present.fusepy import serve as serve_fusepy  # noqa: PLC0415
 
     return serve_fusepy
+
+
+def _warn_of_closed(plan: Plan) -> None:
+    """Say so where the source itself is open to all but a directory above it is not: neither is the mount then."""
+    everyone = 0o005
+    open_to_all = os.stat(plan.root).st_mode & everyone == everyone
+    if open_to_all and plan.directories[0].attributes.mode & everyone != everyone:
+        text = "not every user can enter it, because a directory above the source does not let everyone through"
+        output.findings([Finding(Kind.LEFT, plan.root, text)], err=True)
 
 
 def _start_line(plan: Plan, mountpoint: str, presenter: str) -> str:
