@@ -93,11 +93,11 @@ def _presenter(name: str) -> Presenter:
 
 
 def _warn_of_closed(plan: Plan) -> None:
-    """Say so where the source itself is open to all but a directory above it is not: neither is the mount then."""
+    """Say so where the source is open to all but a directory above it, and so the mount, is not."""
     everyone = 0o005
     open_to_all = os.stat(plan.root).st_mode & everyone == everyone
     if open_to_all and plan.directories[0].attributes.mode & everyone != everyone:
-        text = "not every user can enter it, because a directory above the source does not let everyone through"
+        text = "not every user can enter: a directory above the source does not let everyone through"
         output.findings([Finding(Kind.LEFT, plan.root, text)], err=True)
 
 
