@@ -77,7 +77,7 @@ def open_file(file: VirtualFile) -> VirtualFileReader:
 
 def _read(part: Slice) -> bytes:
     source, offset, length = part.source, part.offset, part.length
-    with open(source.path, "rb", buffering=0) as stream:  # noqa: PTH123 - sources are plain strings
+    with open(source.path, "rb", buffering=0) as stream:
         difference = source.changed(os.fstat(stream.fileno()))
         if difference:
             raise OSError(errno.EIO, f"changed since it was planned: {difference}", source.path)
