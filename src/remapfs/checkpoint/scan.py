@@ -102,10 +102,10 @@ def _scope(
     left = []
     for path in files:
         folder = posixpath.dirname(path)
-        if not path.endswith(SHARD_SUFFIX):
-            continue
         if path in listed:
             scope[path] = listed[path]
+        elif not path.endswith(SHARD_SUFFIX):
+            continue
         elif folder not in indexed_folders:
             scope[path] = folder
         elif all_shards:
