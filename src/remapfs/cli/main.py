@@ -76,8 +76,12 @@ def main() -> None:
         code = error.exit_code
     except click.exceptions.Abort:
         code = _INTERRUPTED
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        code = error.exit_code
+    except click.ClickException as error:
+        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "remapfs"
+        output.failure(RemapError(error.format_message(), f"see: {where} --help"))
         code = error.exit_code
     except KeyboardInterrupt:
         code = _INTERRUPTED

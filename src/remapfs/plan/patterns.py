@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _DIGITS = re.compile(r"(\d+)")
+_FEW = 6
 
 
 @dataclass(slots=True)
@@ -17,14 +18,14 @@ class Pattern:
     """Names that differ only in their numbers."""
 
     parts: tuple[str, ...]
-    numbers: list[set[int]] = field(default_factory=list)
+    numbers: list[set[str]] = field(default_factory=list)
     count: int = 0
     length: int = 0
 
     def add(self, numbers: Iterable[str], length: int = 0) -> None:
         """Count one more name, given its numbers, and the bytes of its tensor."""
         for seen, number in zip(self.numbers, numbers, strict=True):
-            seen.add(int(number))
+            seen.add(number)
         self.count += 1
         self.length += length
 
@@ -68,15 +69,15 @@ def by_module(names: Iterable[str]) -> list[tuple[str, int]]:
     ]
 
 
-def _number(seen: set[int], *, ranges: bool) -> str:
+def _number(seen: set[str], *, ranges: bool) -> str:
     if len(seen) == 1:
-        return str(min(seen))
+        return next(iter(seen))
     if not ranges:
         return "{}"
-    low, high = min(seen), max(seen)
-    if len(seen) == high - low + 1:
+    values = sorted(seen, key=int)
+    low, high = values[0], values[-1]
+    if len(values) == int(high) - int(low) + 1:
         return f"{{{low}-{high}}}"
-    few = 6
-    if len(seen) <= few:
-        return "{" + ",".join(map(str, sorted(seen))) + "}"
-    return f"{{{low}-{high}: {len(seen)} of them}}"
+    if len(values) <= _FEW:
+        return "{" + ",".join(values) + "}"
+    return f"{{{low}-{high}: {len(values)} of them}}"
