@@ -192,6 +192,9 @@ class SourcePool:
     def _release(self, entry: _Open) -> None:
         with self._lock:
             entry.leases -= 1
+            unneeded = self._evict()
+        for descriptor in unneeded:
+            os.close(descriptor)
 
     def _evict(self) -> list[int]:
         """Forget idle sources, the least recently used first, down to the limit; return their descriptors."""
