@@ -90,7 +90,8 @@ def serving(command: Sequence[str], mountpoint: Path) -> Iterator[subprocess.Pop
         try:
             yield process
         except BaseException:
-            sys.stderr.write(log.read_text(encoding="utf-8", errors="replace"))
+            if process.poll() is not None:
+                sys.stderr.write(log.read_text(encoding="utf-8", errors="replace"))
             raise
         finally:
             process.terminate()

@@ -43,6 +43,7 @@ def run(way: str, groups: Sequence[Sequence[Path]]) -> Reading:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
+                start_new_session=True,
             )
             stack.callback(reader.kill)
             stack.enter_context(reader)
