@@ -125,8 +125,8 @@ class ModuleNames:
                     head + text + end for head, text in zip(heads, cut, strict=True) for end in stars if text
                 )
             return
-        if not star:
-            yield from self._same_tail(literal, selected)
+        for stem in self._same_tail(literal, selected):
+            yield stem + star
         for stem in _stems(names):
             yield stem + star
 
