@@ -6,7 +6,7 @@ vLLM's kernels for NVFP4 need a GPU, so the choice of a kernel is stubbed, and t
 vLLM does it on NVIDIA: its mapping for CPUs is not made for these checkpoints. All that decides about names,
 shapes and missing parameters is vLLM's own.
 """
-# mypy: ignore-missing-imports
+# mypy: disable-error-code="import-not-found"
 
 from __future__ import annotations
 
