@@ -17,7 +17,7 @@ def describe(directory: Path) -> dict[str, str]:
         "kernel": f"{platform.system()} {platform.release()}",
         "cpu": _cpu(),
         "cores": str(os.cpu_count()),
-        "load before": f"{os.getloadavg()[0]:.1f} (other work on the machine makes the numbers worthless)",
+        "load before": f"{os.getloadavg()[0]:.1f}",
         "memory": f"{memory / 1e9:.1f} GB",
         "file system": _file_system(directory),
         "python": platform.python_version(),

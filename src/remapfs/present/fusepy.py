@@ -254,15 +254,15 @@ class _Session:
 
     def _end(self, thread: Thread) -> None:
         self._module._libfuse.fuse_exit(self._libfuse)  # noqa: SLF001 - fuse_exit() works in callbacks only
-        while thread.ident is not None:
-            # libfuse looks at what fuse_exit set only after a signal has woken its main thread.
-            signal.pthread_kill(thread.ident, signal.SIGTERM)
+        happening = None
+        while happening is not _Happening.ENDED:
+            if happening is None and thread.ident is not None:
+                # libfuse looks at what fuse_exit set only after a signal has woken its main thread.
+                signal.pthread_kill(thread.ident, signal.SIGTERM)
             try:
-                while self._happenings.get(timeout=_WAKE_SECONDS) is not _Happening.ENDED:
-                    pass
+                happening = self._happenings.get(timeout=_WAKE_SECONDS)
             except Empty:
-                continue
-            return
+                happening = None
 
     def _started(self) -> None:
         context = self._module._libfuse.fuse_get_context()  # noqa: SLF001 - as above
