@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import importlib.util
 import os
 import pickle
@@ -16,17 +15,14 @@ import time
 from contextlib import suppress
 from ctypes.util import find_library
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from remapfs.checkpoint.source import Attributes, identify
-from remapfs.errors import RemapError, RuntimeFailure
 from remapfs.plan.extents import Literal, Slice, VirtualFile
 from remapfs.plan.model import Plan
 from remapfs.plan.tree import Directory
-from remapfs.present import fusepy
 from remapfs.present.options import MountOptions
 from remapfs.present.reader import open_file
 
@@ -322,55 +318,6 @@ def test_a_failure_of_on_ready_ends_the_mount(plan: Plan, tmp_path: Path) -> Non
     )
     assert b"ZeroDivisionError" in result.stderr
     assert not _is_mounted(mountpoint)
-
-
-def test_a_mount_that_libfuse_refuses_is_an_error(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """When libfuse cannot mount, serve raises an error that names the mount point."""
-
-    class Refusing:
-        def __init__(self, *_arguments: object, **_options: object) -> None:
-            raise RuntimeError(1)
-
-    module = ModuleType("fuse")
-    monkeypatch.setattr(module, "FUSE", Refusing, raising=False)
-    monkeypatch.setitem(sys.modules, "fuse", module)
-    mountpoint = tmp_path / "here"
-    mountpoint.mkdir()
-    with pytest.raises(RuntimeFailure, match=f"could not mount {mountpoint}"):
-        fusepy.serve(plan, str(mountpoint), MountOptions(), lambda: None)
-
-
-def test_a_missing_package_is_named(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without fusepy the error says how to install it."""
-    monkeypatch.setitem(sys.modules, "fuse", None)
-    with pytest.raises(RemapError, match="fusepy package") as caught:
-        fusepy.serve(plan, "/nowhere", MountOptions(), lambda: None)
-    assert caught.value.hint == "pip install 'remapfs[fusepy]'"
-
-
-@pytest.mark.skipif(importlib.util.find_spec("fuse") is None, reason="the fusepy package is not installed")
-def test_a_missing_libfuse_is_named(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without libfuse 2 the error says what to install."""
-    monkeypatch.delitem(sys.modules, "fuse", raising=False)
-    monkeypatch.delenv("FUSE_LIBRARY_PATH", raising=False)
-    monkeypatch.setattr("ctypes.util.find_library", lambda _name: None)
-    with pytest.raises(RemapError, match="Unable to find libfuse") as caught:
-        fusepy.serve(plan, "/nowhere", MountOptions(), lambda: None)
-    assert "libfuse2" in caught.value.hint
-
-
-def test_another_module_of_that_name_is_told_apart(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A module fuse from another package gives an error that names it."""
-    (tmp_path / "fuse.py").write_text("", encoding="utf-8")
-    monkeypatch.delitem(sys.modules, "fuse", raising=False)
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(RemapError, match="is not fusepy's"):
-        fusepy.serve(plan, "/nowhere", MountOptions(), lambda: None)
-    monkeypatch.delitem(sys.modules, "fuse")
 
 
 def _walk(mountpoint: Path) -> list[tuple[str, int, tuple[int, ...]]]:
