@@ -2,13 +2,15 @@
 
 `source.toml` says what it is about and lists files by path: `tensors` as [name, dtype, shape] with optional
 `metadata`, `gap`, `trailing` and `pad` bytes; or `header`, the text of a header, and `data`, the number of bytes
-behind it; or `text`, `hex`, `link`, `length` (a file of zeros). `rules.toml` beside it holds the rules.
+behind it; or `text`, `hex`, `link`, or `large_header` (a length, with nothing behind it). `headers` names a real export, of which
+tests/headers has the headers and configs; `demo` is the one that the package itself has. `rules.toml` beside it holds the rules.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tomllib
 from dataclasses import dataclass
 from math import prod
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from remapfs import IndexMode, Plan, Rules, load_rules, make_plan, read_checkpoint
+from remapfs.demo import write_checkpoint
 
 HERE = Path(__file__).parent
 _BITS = {"F4": 4, "BF16": 16, "F16": 16, "F32": 32, "I32": 32, "I64": 64}
@@ -42,15 +45,16 @@ class Situation:
         """Write the checkpoint below `root` and return the directory to present."""
         source = root / self.description.get("source", ".")
         source.mkdir(parents=True, exist_ok=True)
-        for path, file in self.description["files"].items():
+        if "headers" in self.description:
+            write_headers(self.description["headers"], source)
+        for path, file in self.description.get("files", {}).items():
             target = source / path
             target.parent.mkdir(parents=True, exist_ok=True)
             if "link" in file:
                 target.symlink_to(file["link"])
-            elif "length" in file:
-                target.write_bytes(b"")
-                with target.open("r+b") as stream:
-                    stream.truncate(file["length"])
+            elif "large_header" in file:
+                target.write_bytes(file["large_header"].to_bytes(8, "little") + b"{")
+                os.truncate(target, 8 + file["large_header"])
             else:
                 target.write_bytes(content(file))
         return source
@@ -75,6 +79,26 @@ class Situation:
 def situations(kind: str) -> list[Situation]:
     """List the situations below a folder of tests/, by name."""
     return [Situation(file.parent) for file in sorted((HERE / kind).glob("*/source.toml"))]
+
+
+def write_headers(name: str, source: Path) -> None:
+    """Write a real export from its headers, as sparse files without weights."""
+    if name == "demo":
+        write_checkpoint(source)
+        return
+    weight_map = {}
+    for line in (HERE / "headers" / name / "headers.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        raw = entry["header"].encode()
+        tensors = {key: value for key, value in json.loads(raw).items() if key != "__metadata__"}
+        (source / entry["shard"]).write_bytes(len(raw).to_bytes(8, "little") + raw)
+        end = max(value["data_offsets"][1] for value in tensors.values())
+        os.truncate(source / entry["shard"], 8 + len(raw) + end)
+        weight_map |= dict.fromkeys(tensors, entry["shard"])
+    index = {"metadata": {}, "weight_map": dict(sorted(weight_map.items()))}
+    (source / "model.safetensors.index.json").write_text(json.dumps(index, indent=2))
+    for config in (HERE / "headers" / name).glob("*.json"):
+        (source / config.name).write_bytes(config.read_bytes())
 
 
 def values(name: str, length: int) -> bytes:

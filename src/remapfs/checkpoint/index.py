@@ -101,7 +101,7 @@ def reconcile(
     stray.sort()
     if mode is IndexMode.STRICT:
         raise RemapError(
-            f"{_count(len(stray), 'tensor')} stored in a shard that {index.file.path} does not give them to: "
+            f"{_count(len(stray), 'tensor')} in other shards than {index.file.path} says: "
             + _some([_stray(index, name, shard) for name, shard in stray]),
             "a loader reads every tensor of every shard, so a stale copy overwrites the right one; "
             "to hide what the index does not give: --index authoritative; to index them all: --index rebuild",

@@ -11,8 +11,8 @@ from remapfs.errors import RemapError
 from remapfs.plan.model import Finding, Kind
 from remapfs.plan.patterns import by_module, patterns
 from remapfs.rules.literal import required_literal
-from remapfs.rules.model import Alias, Rename
-from remapfs.rules.steps import last_rename
+from remapfs.rules.model import Alias
+from remapfs.rules.steps import last_rename, rename_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -173,9 +173,10 @@ def _check_collisions(shards: Sequence[PlannedShard], steps: Sequence[Step]) -> 
 
 
 def _maker(old: str, new: str, steps: Sequence[Step]) -> str:
-    alias = next((step for step in steps if isinstance(step, Alias) and step.other == new), None)
-    step: Rename | Alias | None = last_rename(old, steps) or alias
-    return str(step.origin) if step else ""
+    """Name the rule that made `new` of `old`; "" where the name is the tensor's own."""
+    if rename_text(old, steps) == new:
+        return str(step.origin) if (step := last_rename(old, steps)) else ""
+    return next((str(step.origin) for step in steps if isinstance(step, Alias)), "")
 
 
 def _matching(shards: Iterable[PlannedShard], rule: Refuse) -> Iterator[tuple[str, str]]:

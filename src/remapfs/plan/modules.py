@@ -8,7 +8,6 @@ exactly the tensors that the old one selected among the old names.
 from __future__ import annotations
 
 import fnmatch
-import os.path
 import re
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -166,6 +165,8 @@ class ModuleNames:
 
 def _stems(names: Sequence[str]) -> Iterator[str]:
     """Yield what all the names start with: first only whole segments of it, then all of it."""
-    common = os.path.commonpath(names)
+    low, high = min(names), max(names)
+    different = (place for place, (one, other) in enumerate(zip(low, high, strict=False)) if one != other)
+    common = low[: next(different, len(low))]
     whole = common.rpartition(".")[0] if len(names) > 1 or "." in common else common
     yield from dict.fromkeys(stem for stem in (whole, common.rstrip("."), common) if stem)
