@@ -8,7 +8,7 @@ _OPAQUE = re.IGNORECASE | re.VERBOSE | re.LOCALE
 _TOKEN = re.compile(
     r"""\\(?P<kind>[dDsSwWbBAZ])         # a class of characters or a position
       | \\(?P<escaped>[^\w])
-      | (?P<unclear>\\.)                 # a number, a name or a code: not worth understanding
+      | (?P<unclear>\\.|\(\?\#)          # a number, a name, a code or a comment: not worth understanding
       | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])
       | (?P<open>\()
       | (?P<close>\))
