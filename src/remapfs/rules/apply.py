@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from remapfs.rules.blind import SLOT, is_blind
+from remapfs.rules.model import Alias, Drop, Rename
 from remapfs.rules.steps import Renaming, apply_each
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def _work_out(key: tuple[str, ...], steps: Sequence[Step]) -> _Kind | None:
     Gives up where a slot does not stay a whole segment, for later steps might then see its digits.
     """
     marks = [f"{70_000_001 + slot}" for slot in range(len(key) - 1)]
-    if any(mark in part for mark in marks for part in key):
+    texts = (*key, *(_written(step) for step in steps))
+    if any(mark in text for mark in marks for text in texts):
         return None
     name = key[0] + "".join(f".{mark}{part}" for mark, part in zip(marks, key[1:], strict=True))
     current: list[str] = [name]
@@ -77,6 +79,16 @@ def _work_out(key: tuple[str, ...], steps: Sequence[Step]) -> _Kind | None:
             return None
     makers = [_maker(new, marks) for new in current]
     return _Kind(makers[0] if kept else None, tuple(makers[kept:]), tuple(hits))
+
+
+def _written(step: Step) -> str:
+    match step:
+        case Rename(_, to):
+            return to
+        case Alias(_, other):
+            return other
+        case Drop():
+            return ""
 
 
 def _whole(name: str, marks: Sequence[str]) -> bool:

@@ -35,14 +35,16 @@ def is_blind(step: Step) -> bool:
         case Rename(pattern) | Drop(pattern):
             return _blind_pattern(pattern)
         case Alias(name):
-            return not SLOT.search(name)
+            # Also its first segment: a rename may take away what stands before a slot.
+            return not any(segment.isdigit() for segment in name.split("."))
 
 
 def _blind_pattern(pattern: Pattern) -> bool:
     if isinstance(pattern, Match):
-        return not pattern.regex.flags & (re.IGNORECASE | re.VERBOSE | re.LOCALE) and _blind_regex(
-            pattern.regex.pattern
-        )
+        regex = pattern.regex
+        opaque = regex.flags & (re.IGNORECASE | re.VERBOSE | re.LOCALE)
+        # What matches nothing at all between two digits would be replaced inside a slot.
+        return not opaque and _blind_regex(regex.pattern) and not regex.match("00", 1)
     return not any(char.isdigit() for char in pattern.text)
 
 

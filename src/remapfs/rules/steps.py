@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from remapfs.rules.literal import required_literal
@@ -19,8 +20,7 @@ class Renaming:
     """What the steps made of a list of names.
 
     `names` has the new name of each, None where it was dropped; `aliases` are (position of the original,
-    further name); `hits` counts, for each step, the names that it matched; `made` gives for each position
-    in `names` that a rename step touched the last step that did.
+    further name), in the order of the originals; `hits` counts, for each step, the names that it matched.
     """
 
     names: tuple[str | None, ...]
@@ -54,8 +54,8 @@ def apply_each(names: Sequence[str], steps: Sequence[Step]) -> Renaming:
     final: list[str | None] = [None] * len(names)
     for position, name in zip(positions[:originals], current, strict=False):
         final[position] = name
-    aliases = tuple(zip(positions[originals:], current[originals:], strict=True))
-    return Renaming(tuple(final), aliases, tuple(hits))
+    aliases = sorted(zip(positions[originals:], current[originals:], strict=True), key=itemgetter(0))
+    return Renaming(tuple(final), tuple(aliases), tuple(hits))
 
 
 def rename_text(text: str, steps: Iterable[Step]) -> str:
