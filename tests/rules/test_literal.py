@@ -11,14 +11,9 @@ from hypothesis import strategies as st
 
 from remapfs.rules.literal import required_literal
 
-_PIECES = st.sampled_from(
-    [
-        *[r"a", r"b", r"ab", r"1", r".", r"-", r"\.", r"\{", r"\\", r"\(", r"\|", r"\x61", r"\1", r"\d+", r"\w", r"\b", r"^", r"$", r"(", r"(?:", r"(?>", r")", r"|", r"[ab]", r"[^a]", r"[]a]", r"[^]b]", r"[\]a]"],
-        *["[(]", "[a|b]", "[)]", "]", "{", "}", "{2}", "{0,1}", "{,2}", "{1,}", "{}", "{,}", "{a}", "*", "+", "?", "*?", "+?", "??", "++", "?+"],
-        *["(?=a)", "(?!a)", "(?<=a)", "(?P<n>a)", "(?i:a)", "(?#", "(?#a)"],
-        "\n",
-    ]
-)
+_ATOMS = r"a b ab 1 . - \. \{ \\ \( \| \x61 \1 \d+ \w \b ^ $ ( (?: (?> ) | [ab] [^a] []a] [^]b] [\]a] [(]"
+_OTHERS = "[a|b] [)] ] { } {2} {0,1} {,2} {1,} {} {,} {a} * + ? *? +? ?? ++ ?+ (?=a) (?!a) (?<=a) (?P<n>a)"
+_PIECES = st.sampled_from([*_ATOMS.split(), *_OTHERS.split(), "(?i:a)", "(?#", "(?#a)", "\n"])
 _TEXTS = st.text("ab1.{}()[]|\\\n-A", max_size=12)
 
 
