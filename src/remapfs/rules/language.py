@@ -244,7 +244,7 @@ def _typed(document: dict[str, Any], key: str, kind: type[_Value], file: str) ->
     value = document.get(key)
     if value is not None and not isinstance(value, kind):
         raise RemapError(
-            f"{file}: '{key}' is {value!r}", f"it takes a {'text' if kind is str else 'true or false'}"
+            f"{file}: '{key}' is {value!r}", f"it takes {'text' if kind is str else 'true or false'}"
         )
     return value
 
