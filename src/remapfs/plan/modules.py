@@ -108,7 +108,8 @@ class ModuleNames:
         for candidate in self._candidates(pattern, selected, image):
             if self._new.select(candidate) == image:
                 return Renamed((candidate,))
-        return Renamed(tuple(self._modules(image)))
+        modules = self._modules(image)
+        return Renamed(tuple(modules)) if modules else Undecided("selects what no name selects alone")
 
     def _candidates(self, pattern: str, selected: set[int], image: set[int]) -> Iterator[str]:
         names = [self._name(entry) for entry in image]
@@ -146,7 +147,10 @@ class ModuleNames:
         return self._names[entry] or ""
 
     def _modules(self, image: set[int]) -> list[str]:
-        """List the shortest modules, or else tensors, that together select the image and nothing else."""
+        """List the shortest modules, or else tensors, that together select the image and nothing else.
+
+        There are none where a tensor is called as the module of another that is not in the image.
+        """
         chosen: list[str] = []
         left = set(image)
         for entry in sorted(image, key=self._name):
@@ -160,6 +164,8 @@ class ModuleNames:
                     chosen.append(module)
                     left -= members
                     break
+            else:
+                return []
         return chosen
 
 
