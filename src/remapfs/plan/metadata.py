@@ -7,6 +7,7 @@ values whose keys or items are tensor names, and torchao also uses names as meta
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def rename_metadata(
     if not pairs:
         return metadata
     names = _Names(pairs, set(old))
-    return {names.rename(key): _rename_value(value, names) for key, value in metadata.items()}
+    return names.rename_keys({key: _rename_value(value, names) for key, value in metadata.items()})
 
 
 class _Names:
@@ -53,6 +54,14 @@ class _Names:
             return only or text
         return text
 
+    def rename_keys(self, mapping: Mapping[str, Any]) -> dict[str, Any]:
+        """Rename keys, but none into one that is taken: a value would be lost."""
+        new = {key: self.rename(key) for key in mapping}
+        while len(set(new.values())) < len(new):
+            uses = Counter(new.values())
+            new |= {key: key for key, name in new.items() if uses[name] > 1}
+        return {new[key]: value for key, value in mapping.items()}
+
 
 def _rename_value(value: str, names: _Names) -> str:
     if not value.startswith(("{", "[")):
@@ -70,7 +79,7 @@ def _rename_value(value: str, names: _Names) -> str:
 
 def _rename_json(value: Any, names: _Names) -> Any:  # noqa: ANN401  # JSON
     if isinstance(value, dict):
-        return {names.rename(key): item for key, item in value.items()}
+        return names.rename_keys(value)
     if isinstance(value, list):
         return [names.rename(item) if isinstance(item, str) else item for item in value]
     return value
