@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from typing import Final
 
 import click
 
 from remapfs.cli import output
-from remapfs.errors import RemapError
+from remapfs.errors import RemapError, RuntimeFailure
 
 _COMMANDS: Final = {
     "mount": "Mount a checkpoint under other names.",
@@ -89,4 +91,11 @@ def main() -> None:
         # The reader of our output has gone, as `| head` does; nothing is left to tell it.
         sys.stderr.close()
         code = 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        output.failure(
+            RuntimeFailure(os.strerror(errno.ENOSPC), "make room where the output goes, or in TMPDIR")
+        )
+        code = RuntimeFailure.exit_code
     sys.exit(code if isinstance(code, int) else 0)
