@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import sys
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from remapfs.checkpoint.quantization import map_modules
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from remapfs.rules.model import Json
 
 _SHOWN = 6
+_NUMBERS = (int, float)
+_LARGEST = sys.float_info.max
 
 
 def rename_modules(path: str, document: Any, modules: ModuleNames) -> tuple[Any, list[Finding]]:  # noqa: ANN401  # JSON
@@ -108,10 +112,13 @@ def _keep(before: Any, after: Any) -> Any:  # noqa: ANN401  # JSON
         return {key: _keep(before[key], value) if key in before else value for key, value in after.items()}
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         return [_keep(old, new) for old, new in zip(before, after, strict=True)]
-    numbers = (int, float)
-    if type(before) in numbers and type(after) in numbers and float(before) == float(after):
-        return before
-    return after
+    return before if type(before) in _NUMBERS and _same(before, after) else after
+
+
+def _same(before: float, after: object) -> bool:
+    """Whether jq would write `before` as `after`: NaN as null, what is too large as the largest double."""
+    number = float(max(min(before, _LARGEST), -_LARGEST))
+    return after is None if isnan(number) else type(after) in _NUMBERS and number == after
 
 
 def _some(items: Iterable[str]) -> str:
