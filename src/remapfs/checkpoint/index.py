@@ -137,7 +137,7 @@ def _rebuild(
     file = index.file
     holders: dict[str, str] = {}
     for shard in sorted(names):
-        for name in names[shard]:
+        for name in sorted(names[shard]):
             if name in holders:
                 raise RemapError(
                     f"'{name}' is stored twice, in {holders[name]} and in {shard}; headers alone cannot "

@@ -74,9 +74,10 @@ def _number(seen: set[str], *, ranges: bool) -> str:
         return next(iter(seen))
     if not ranges:
         return "{}"
-    values = sorted(seen, key=int)
+    # 7 and 07 are one number: by their text too, or their order would not be the same in every run.
+    values = sorted(seen, key=lambda digits: (int(digits), digits))
     low, high = values[0], values[-1]
-    if len(values) == int(high) - int(low) + 1:
+    if len(set(map(int, values))) == len(values) == int(high) - int(low) + 1:
         return f"{{{low}-{high}}}"
     if len(values) <= _FEW:
         return "{" + ",".join(values) + "}"
