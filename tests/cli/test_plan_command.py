@@ -117,6 +117,20 @@ def test_dump_is_the_library_s(source: Path) -> None:
     assert plan(source, "--dump").splitlines() == list(dump(made))
 
 
+def test_a_dump_is_the_same_in_every_run(source: Path) -> None:
+    """Whatever the seed of Python's hashes, also where numbers differ only in their zeros."""
+    names = [f"text.{number}.w" for number in ("7", "07", "007", "8", "1", "01")]
+    (source / "model.safetensors").write_bytes(shard({"tensors": [[name, "U8", [2]] for name in names]}))
+    (source.parent / "rules.toml").write_text("[[rename]]\nprefix = 'text'\nto = 'text.text'\n")
+    rules = str(source.parent / "rules.toml")
+    runs = [
+        remapfs("plan", source, "--rules", rules, "--dump", env={**os.environ, "PYTHONHASHSEED": str(seed)})
+        for seed in range(4)
+    ]
+    assert "a rule doubled a part of text.text.{01,1,007,07,7,8}.w" in runs[0].stdout
+    assert len({run.stdout for run in runs}) == 1
+
+
 def test_a_long_diff_is_shortened_unless_asked_for(source: Path) -> None:
     """It says how much is left out."""
     config = {"x": {str(number): number for number in range(100)}}

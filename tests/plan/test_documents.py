@@ -55,6 +55,12 @@ def test_numbers_are_written_as_they_were(number: str) -> None:
     assert rewrite(before, ".b = true") == f'{{"a": {{"x": [{number}]}}, "b": true}}'
 
 
+@pytest.mark.parametrize("number", ["Infinity", "-Infinity", "NaN", "1" + "0" * 400])
+def test_numbers_that_jq_does_not_have_are_kept(number: str) -> None:
+    """Configs of state-space models have Infinity, which jq would make a number and NaN null."""
+    assert rewrite(f'{{"a": [0.0, {number}]}}', ".b = 1") == f'{{"a": [0.0, {number}], "b": 1}}'
+
+
 def test_a_number_that_the_program_changes_is_the_program_s() -> None:
     """Only what passed through is taken from the original."""
     assert json.loads(rewrite('{"a": 1.5, "b": 2.0}', ".a += 1")) == {"a": 2.5, "b": 2.0}

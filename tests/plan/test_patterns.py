@@ -46,7 +46,8 @@ def test_numbers_keep_their_leading_zeros() -> None:
     """They are text: 007 is not 7."""
     assert texts(["l.007"]) == ["l.007"]
     assert texts(["l.007", "l.008"]) == ["l.{007-008}"]
-    assert texts(["l.7", "l.007", "l.8"]) == ["l.{7,007,8}"]
+    assert texts(["l.7", "l.007", "l.8"]) == ["l.{007,7,8}"]
+    assert texts(["l.7", "l.007", "l.9"]) == ["l.{007,7,9}"]
 
 
 _NAMES = st.lists(st.text("a.01٣²", max_size=6), max_size=10)
