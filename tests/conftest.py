@@ -10,4 +10,4 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --accept, which rewrites the golden files of the situations."""
-    parser.addoption("--accept", action="store_true", help="rewrite plan.txt and stderr.txt of the situations")
+    parser.addoption("--accept", action="store_true", help="rewrite the golden files")

@@ -1,9 +1,10 @@
 """Situations: small checkpoints written down as TOML, made on disk for a test.
 
 `source.toml` says what it is about and lists files by path: `tensors` as [name, dtype, shape] with optional
-`metadata`, `gap`, `trailing` and `pad` bytes; or `header`, the text of a header, and `data`, the number of bytes
-behind it; or `text`, `hex`, `link`, or `large_header` (a length, with nothing behind it). `headers` names a real export, of which
-tests/headers has the headers and configs; `demo` is the one that the package itself has. `rules.toml` beside it holds the rules.
+`metadata`, `gap`, `trailing` and `pad` bytes; or `header`, the text of a header, and `data`, the number of
+bytes behind it; or `text`, `hex`, `link`, or `large_header` (a length, with nothing behind it). `headers`
+names a real export, of which tests/headers has the headers and configs; `demo` is the package's own.
+`rules.toml` beside it holds the rules.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Situation:
 
     def make(self, root: Path) -> Path:
         """Write the checkpoint below `root` and return the directory to present."""
-        source = root / self.description.get("source", ".")
+        source = root / str(self.description.get("source", "."))
         source.mkdir(parents=True, exist_ok=True)
         if "headers" in self.description:
             write_headers(self.description["headers"], source)
@@ -86,7 +87,7 @@ def write_headers(name: str, source: Path) -> None:
     if name == "demo":
         write_checkpoint(source)
         return
-    weight_map = {}
+    weight_map: dict[str, str] = {}
     for line in (HERE / "headers" / name / "headers.jsonl").read_text().splitlines():
         entry = json.loads(line)
         raw = entry["header"].encode()
@@ -112,9 +113,9 @@ def content(file: dict[str, Any]) -> bytes:
     if "text" in file:
         return str(file["text"]).encode()
     if "hex" in file:
-        return bytes.fromhex(file["hex"])
+        return bytes.fromhex(str(file["hex"]))
     if "header" in file:
-        raw = file["header"].encode()
+        raw = str(file["header"]).encode()
         return len(raw).to_bytes(8, "little") + raw + bytes(file.get("data", 0))
     return shard(file)
 

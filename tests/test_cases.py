@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import safetensors
-from situations import Situation, situations
 
 from remapfs import Plan, open_file
 from remapfs.plan import dump
+from situations import Situation, situations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def case(request: pytest.FixtureRequest) -> Situation:
 
 
 def test_the_plan_is_the_golden_one(case: Situation, tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    """The text form of the plan is that of plan.txt; `pytest --accept` rewrites it, for a look at the diff."""
+    """The plan's text form is that of plan.txt; `pytest --accept` rewrites it, for a look at the diff."""
     plan = case.plan(case.make(tmp_path))
     text = "\n".join(dump(plan)) + "\n"
     golden = case.folder / "plan.txt"
@@ -44,7 +44,7 @@ def test_a_plan_is_the_same_each_time(case: Situation, tmp_path: Path) -> None:
 
 
 def test_every_tensor_has_the_bytes_of_its_source(case: Situation, tmp_path: Path) -> None:
-    """Each presented shard opens in the strict parser, and each of its tensors equals the one it was made from."""
+    """Each presented shard opens in the strict parser, and each tensor equals the one it was made from."""
     plan = case.plan(case.make(tmp_path))
     compared = 0
     for planned in plan.shards:
@@ -52,7 +52,9 @@ def test_every_tensor_has_the_bytes_of_its_source(case: Situation, tmp_path: Pat
         presented = tensors(plan, planned.shard.file.path)
         source = planned.shard.file.source.path
         names = [
-            (tensor, name) for tensor, name in zip(header.tensors, planned.names, strict=True) if name is not None
+            (tensor, name)
+            for tensor, name in zip(header.tensors, planned.names, strict=True)
+            if name is not None
         ]
         names += [(header.tensors[position], name) for position, name in planned.aliases]
         assert set(presented) == {name for _, name in names}
@@ -83,7 +85,7 @@ def test_the_index_agrees_with_the_headers(case: Situation, tmp_path: Path) -> N
 
 
 def test_what_is_expected_is_there(case: Situation, tmp_path: Path) -> None:
-    """What source.toml expects besides the plan: files that are there or not, names, texts in findings and files."""
+    """What source.toml expects is so: files, names, texts in findings and in files."""
     plan = case.plan(case.make(tmp_path))
     expect = case.description.get("expect", {})
     files = {file.path: file for file in plan.files}

@@ -1,4 +1,4 @@
-"""Each situation of tests/cases looks through a mount as the Python reader says, whichever presenter serves it."""
+"""Each situation of tests/cases looks through a mount as the Python reader says."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
-from mounting import PRESENTERS, missing, mounted
-from situations import Situation, situations
 
+from mounting import PRESENTERS, missing, mounted
 from remapfs import open_file
+from situations import Situation, situations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ CASES = situations("cases")
 @pytest.mark.parametrize("presenter", PRESENTERS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.folder.name)
 def test_the_mount_shows_the_plan(case: Situation, presenter: str, tmp_path: Path) -> None:
-    """Every directory and file of the plan is there, regular, with its bytes and inode number, and nothing else."""
+    """Every directory and file of the plan is there, regular, with its bytes, and nothing else."""
     reason = missing(presenter)
     if reason:
         pytest.skip(reason)

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from mounting import missing, mounted, remapfs
 from safetensors import safe_open
-from situations import HERE, Situation, values
 
+from mounting import missing, mounted, remapfs
 from remapfs import open_file
+from situations import HERE, Situation, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,16 +62,18 @@ def test_u01_a_shard_can_be_mapped(tmp_path: Path, flags: int) -> None:
     source = case.make(tmp_path)
     planned = open_file(case.plan(source).files[0]).read()
     with mounted(source, case.arguments) as root:
-        with open(root / "model.safetensors", "rb") as stream:
-            with mmap.mmap(stream.fileno(), 0, flags=flags, prot=mmap.PROT_READ) as mapped:
-                assert mapped[:] == planned
+        with (
+            open(root / "model.safetensors", "rb") as stream,
+            mmap.mmap(stream.fileno(), 0, flags=flags, prot=mmap.PROT_READ) as mapped,
+        ):
+            assert mapped[:] == planned
         with safe_open(root / "model.safetensors", framework="np") as shard:
             assert set(shard.keys()) == {"a", "b"}
             assert shard.get_tensor("a").tobytes() == values("model.a", 48_000)
 
 
 def test_u03_interleaved_readers_do_not_disturb_each_other(tmp_path: Path) -> None:
-    """Eight threads that read at random places, on one shared descriptor and on their own, get their bytes."""
+    """Eight threads that read at random places, on a shared descriptor and their own, get their bytes."""
     case = situation("U03-interleaved-readers")
     source = case.make(tmp_path)
     planned = open_file(case.plan(source).files[0]).read()
@@ -89,11 +91,12 @@ def test_u03_interleaved_readers_do_not_disturb_each_other(tmp_path: Path) -> No
             os.close(own)
         return True
 
-    with mounted(source, case.arguments) as root, open(root / "model.safetensors", "rb") as stream:
-        with ThreadPoolExecutor(8) as pool:
-            assert all(
-                pool.map(lambda seed: read(seed, stream.fileno(), root / "model.safetensors"), range(8))
-            )
+    with (
+        mounted(source, case.arguments) as root,
+        open(root / "model.safetensors", "rb") as stream,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        assert all(pool.map(lambda seed: read(seed, stream.fileno(), root / "model.safetensors"), range(8)))
 
 
 def test_u04_the_type_is_fuse_remapfs(tmp_path: Path) -> None:
@@ -114,7 +117,16 @@ def test_u08_1500_shards_need_few_descriptors(tmp_path: Path) -> None:
         shutil.copy(first, tmp_path / f"model-{number:05}.safetensors")
     planned = open_file(case.plan(tmp_path).files[0]).read()
     mountpoint = Path(tempfile.mkdtemp(prefix="remapfs-test-"))
-    command = [sys.executable, "-m", "remapfs", "mount", tmp_path, mountpoint, *case.arguments, "--background"]
+    command = [
+        sys.executable,
+        "-m",
+        "remapfs",
+        "mount",
+        tmp_path,
+        mountpoint,
+        *case.arguments,
+        "--background",
+    ]
     shell = f"ulimit -n 1024; exec {shlex.join(map(str, command))}"
     try:
         run = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False, timeout=120)

@@ -1,4 +1,4 @@
-"""Each situation of tests/should-fail is refused before anything is mounted, in the words of its stderr.txt."""
+"""Each situation of tests/should-fail is refused before a mount, in the words of its stderr.txt."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+
 from situations import Situation, situations
 
 if TYPE_CHECKING:
