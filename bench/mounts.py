@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+PLAIN: Final = "plain fusepy"
 _PATIENCE: Final = 60.0
 _POLL: Final = 0.005
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -62,7 +63,8 @@ def available() -> dict[str, str]:
     fusepy = "" if importlib.util.find_spec("fuse") else "the fusepy package is not installed"
     libfuse = "" if find_library("fuse") else "libfuse 2 is not installed"
     bindfs = "" if shutil.which("bindfs") else "bindfs is not installed"
-    return {"fuse": device, "fusepy": device or fusepy or libfuse, "bindfs": device or bindfs}
+    package = device or fusepy or libfuse
+    return {"fuse": device, "fusepy": package, PLAIN: package, "bindfs": device or bindfs}
 
 
 @contextmanager
@@ -71,6 +73,9 @@ def mounted(name: str, source: Path, mountpoint: Path) -> Iterator[Subject]:
     mountpoint.mkdir()
     if name == "bindfs":
         command = ["bindfs", "-f", "-r", str(source), str(mountpoint)]
+    elif name == PLAIN:
+        program = Path(__file__).with_name("plain_fusepy.py")
+        command = [sys.executable, str(program), str(source), str(mountpoint)]
     else:
         command = remapfs(source, mountpoint, name)
     with serving(command, mountpoint) as process:
