@@ -90,7 +90,9 @@ def check_mountpoint(plan: Plan, mountpoint: str) -> str:
                 f"a dead mount{whose} is in the way at {path}: its server is gone",
                 f"clear it: {_clear(path)}",
             ) from None
-        raise RemapError(f"cannot use the mount point {path}: {error.strerror}") from error
+        raise RemapError(
+            f"cannot use the mount point {path}: {error.strerror}", "give an empty directory of your own"
+        ) from error
     if not stat.S_ISDIR(status.st_mode):
         raise RemapError(f"the mount point {path} is not a directory", "give an empty directory")
     if mount and mount.kind == FILESYSTEM_TYPE:
@@ -118,7 +120,10 @@ def unmount(mountpoint: str) -> None:
             f"nothing is mounted at {path}", "remapfs mounts are listed by: findmnt -t fuse.remapfs"
         )
     if mount.kind != FILESYSTEM_TYPE:
-        raise RemapError(f"the mount at {path} is {mount.kind}, not {FILESYSTEM_TYPE}: it is left alone")
+        raise RemapError(
+            f"the mount at {path} is {mount.kind}, not {FILESYSTEM_TYPE}: it is left alone",
+            "remapfs mounts are listed by: findmnt -t fuse.remapfs",
+        )
     try:
         release(path, lazy=_is_dead(path))
     except OSError as error:
