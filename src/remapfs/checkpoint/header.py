@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from remapfs.checkpoint.keys import refuse_duplicates
 from remapfs.errors import RemapError
 
 if TYPE_CHECKING:
@@ -152,20 +153,15 @@ def _decode(raw: bytes, file: str) -> dict[str, Any]:
         or raw.count(b'"' + METADATA.encode() + b'"') > 1
         or b"\\" in raw
     ):
-        json.loads(raw, object_pairs_hook=lambda pairs: _unique(pairs, file))
+        refuse_duplicates(raw, lambda key: _twice(key, file))
     return decoded
 
 
-def _unique(pairs: list[tuple[str, Any]], file: str) -> dict[str, Any]:
-    seen = dict(pairs)
-    if len(seen) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise RemapError(
-            f"{file}: its header has the key '{twice}' twice",
-            "readers disagree on which one counts, so remapfs will not choose; export the file again",
-        )
-    return seen
+def _twice(key: str, file: str) -> RemapError:
+    return RemapError(
+        f"{file}: its header has the key '{key}' twice",
+        "readers disagree on which one counts, so remapfs will not choose; export the file again",
+    )
 
 
 def _metadata(decoded: dict[str, Any], file: str) -> tuple[dict[str, str] | None, tuple[str, ...]]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections import Counter
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
+from remapfs.checkpoint.keys import refuse_duplicates
 from remapfs.checkpoint.model import File, Index, Note
 from remapfs.errors import RemapError
+from remapfs.words import count, some
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from remapfs.checkpoint.header import Header
 
@@ -44,7 +45,7 @@ def parse_index(file: File, text: bytes) -> Index:
             f"{file.path} has no 'weight_map' from tensor names to shard files", "fetch the index again"
         )
     if text.count(b'.safetensors"') != len(weight_map):
-        json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, file.path))
+        refuse_duplicates(text, lambda key: _twice(key, file.path))
     folder = posixpath.dirname(file.path)
     paths = {
         shard: posixpath.normpath(posixpath.join(folder, shard))
@@ -84,15 +85,15 @@ def reconcile(
     absent = Counter(shard for shard in index.weight_map.values() if shard not in headers)
     if absent and mode is not IndexMode.REBUILD:
         raise RemapError(
-            f"{index.file.path} names {_count(len(absent), 'shard')} that are not there"
-            f" ({_count(absent.total(), 'tensor')}): {_some(sorted(absent))}",
+            f"{index.file.path} names {count(len(absent), 'shard')} that are not there"
+            f" ({count(absent.total(), 'tensor')}): {some(sorted(absent), _SHOWN)}",
             "an incomplete download? fetch them; to do without them: --index rebuild",
         )
     missing = [(n, s) for n, s in index.weight_map.items() if s in headers and n not in names[s]]
     if missing and mode is not IndexMode.REBUILD:
         raise RemapError(
-            f"{index.file.path} gives {_count(len(missing), 'tensor')} to shards that do not have them: "
-            + _some([f"'{name}' in {shard}" for name, shard in missing]),
+            f"{index.file.path} gives {count(len(missing), 'tensor')} to shards that do not have them: "
+            + some([f"'{name}' in {shard}" for name, shard in missing], _SHOWN),
             "fetch index and shards again; to derive the index from the headers: --index rebuild",
         )
     stray = [(n, s) for s, own in names.items() for n in own if index.weight_map.get(n) != s]
@@ -101,8 +102,8 @@ def reconcile(
     stray.sort()
     if mode is IndexMode.STRICT:
         raise RemapError(
-            f"{_count(len(stray), 'tensor')} in other shards than {index.file.path} says: "
-            + _some([_stray(index, name, shard) for name, shard in stray]),
+            f"{count(len(stray), 'tensor')} in other shards than {index.file.path} says: "
+            + some([_stray(index, name, shard) for name, shard in stray], _SHOWN),
             "a loader reads every tensor of every shard, so a stale copy overwrites the right one; "
             "to hide what the index does not give: --index authoritative; to index them all: --index rebuild",
         )
@@ -110,7 +111,7 @@ def reconcile(
     for name, shard in stray:
         hidden.setdefault(shard, set()).add(name)
     notes = [
-        Note(shard, f"{_count(len(own), 'tensor')} hidden that the index does not give to it", healed=True)
+        Note(shard, f"{count(len(own), 'tensor')} hidden that the index does not give to it", healed=True)
         for shard, own in sorted(hidden.items())
     ]
     return index, {shard: frozenset(own) for shard, own in hidden.items()}, notes
@@ -147,10 +148,10 @@ def _rebuild(
             holders[name] = shard
     folder = posixpath.dirname(file.path)
     spelling = {path: index.spelling.get(path) or posixpath.relpath(path, folder or ".") for path in names}
-    notes = [Note(file.path, f"derived anew from the headers of {_count(len(names), 'shard')}", healed=True)]
+    notes = [Note(file.path, f"derived anew from the headers of {count(len(names), 'shard')}", healed=True)]
     if absent:
-        lost = f"{_count(len(absent), 'shard')} not there, {_count(absent.total(), 'tensor')} lost"
-        notes.append(Note(file.path, f"{lost}: {_some(sorted(absent))}", healed=False))
+        lost = f"{count(len(absent), 'shard')} not there, {count(absent.total(), 'tensor')} lost"
+        notes.append(Note(file.path, f"{lost}: {some(sorted(absent), _SHOWN)}", healed=False))
     rebuilt = Index(
         file,
         index.document,
@@ -163,23 +164,10 @@ def _rebuild(
     return rebuilt, {}, notes
 
 
-def _unique(pairs: list[tuple[str, Any]], file: str) -> dict[str, Any]:
-    seen = dict(pairs)
-    if len(seen) != len(pairs):
-        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise RemapError(f"{file} has the key '{twice}' twice", "keep the right one of the two")
-    return seen
+def _twice(key: str, file: str) -> RemapError:
+    return RemapError(f"{file} has the key '{key}' twice", "keep the right one of the two")
 
 
 def _stray(index: Index, name: str, shard: str) -> str:
     given = index.weight_map.get(name)
     return f"'{name}' in {shard} " + (f"(the index says {given})" if given else "(not in the index)")
-
-
-def _some(items: Sequence[str]) -> str:
-    more = f" and {len(items) - _SHOWN:,} more" if len(items) > _SHOWN else ""
-    return ", ".join(items[:_SHOWN]) + more
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("s" if number != 1 else "")

@@ -10,6 +10,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from remapfs.cli.logs import log_handler, log_to
 from remapfs.errors import RemapError, RuntimeFailure
 from remapfs.present.options import LOGGER
 
@@ -28,7 +29,7 @@ def in_background(
 
     Raises what the server raised before it was ready, or RuntimeFailure if it died without a word.
     """
-    handler = _handler(log_file)
+    handler = log_handler(log_file, _syslog)
     # The working directory of a daemon must not keep a file system busy, so paths are made absolute first.
     mountpoint = os.path.abspath(mountpoint)
     reading, writing = os.pipe()
@@ -73,8 +74,7 @@ def _serve(  # noqa: PLR0913  # what the parent gives to the child
     try:
         os.setsid()
         os.chdir("/")
-        LOGGER.addHandler(handler)
-        LOGGER.setLevel(logging.INFO)
+        log_to(handler)
 
         def ready() -> None:
             _detach()
@@ -111,18 +111,9 @@ def _detach() -> None:
     os.close(null)
 
 
-def _handler(log_file: str | None) -> logging.Handler:
-    if log_file:
-        try:
-            handler: logging.Handler = logging.FileHandler(log_file)
-        except OSError as error:
-            raise RemapError(
-                f"cannot write the log {log_file}: {error.strerror}", "give another --log"
-            ) from None
-        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s"))
-        return handler
-    if Path(_SYSLOG).exists():
-        handler = logging.handlers.SysLogHandler(_SYSLOG)
-        handler.setFormatter(logging.Formatter("%(name)s[%(process)d]: %(message)s"))
-        return handler
-    return logging.NullHandler()
+def _syslog() -> logging.Handler:
+    if not Path(_SYSLOG).exists():
+        return logging.NullHandler()
+    handler = logging.handlers.SysLogHandler(_SYSLOG)
+    handler.setFormatter(logging.Formatter("%(name)s[%(process)d]: %(message)s"))
+    return handler

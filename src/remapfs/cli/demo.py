@@ -16,6 +16,7 @@ from remapfs.cli import output
 from remapfs.cli.planning import plan_for
 from remapfs.errors import RuntimeFailure
 from remapfs.present.reader import open_file
+from remapfs.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +57,8 @@ def demo() -> None:
         plan = plan_for(str(source), _PRESET, None, "strict", force=False)
         tensors = sum(len(planned.names) for planned in plan.shards)
         click.echo(
-            f"made      a ModelOpt-style DeepSeek-V4 checkpoint: {output.count(len(plan.shards), 'shard')}, "
-            f"{output.count(tensors, 'tensor')}, {output.size(_length(plan))}"
+            f"made      a ModelOpt-style DeepSeek-V4 checkpoint: {count(len(plan.shards), 'shard')}, "
+            f"{count(tensors, 'tensor')}, {output.size(_length(plan))}"
         )
         try:
             refusal = _mount(source, mountpoint)

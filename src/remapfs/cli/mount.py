@@ -10,10 +10,12 @@ import click
 
 from remapfs.cli import output
 from remapfs.cli.background import in_background
+from remapfs.cli.logs import log_handler, log_to
 from remapfs.cli.planning import plan_for, plan_options
 from remapfs.errors import RemapError
 from remapfs.plan import Finding, Kind, Plan
 from remapfs.present.options import LOGGER, MountOptions
+from remapfs.words import count
 
 if TYPE_CHECKING:
     from remapfs.present.options import Presenter
@@ -73,12 +75,13 @@ def mount(  # noqa: PLR0913  # one argument an option
     output.findings(plan.findings, only=Kind.WARNED, err=True)
     if options.allow_other:
         _warn_of_closed(plan)
-    line = _start_line(plan, mountpoint, presenter)
-    serve, plan = _presenter(presenter), plan.without_names()
+    serve = _presenter(presenter)
     if background:
-        in_background(serve, plan, mountpoint, options, log_file)
+        in_background(serve, plan.without_names(), mountpoint, options, log_file)
         return
-    _log_to(log_file)
+    line = _start_line(plan, mountpoint, presenter)
+    log_to(log_handler(log_file, logging.StreamHandler))
+    plan = plan.without_names()
     serve(plan, mountpoint, options, lambda: LOGGER.info(line))
 
 
@@ -114,18 +117,6 @@ def _start_line(plan: Plan, mountpoint: str, presenter: str) -> str:
     notes = "".join(f", {number} {what}" for number, what in ((healed, "healed"), (left, "left")) if number)
     more = f" ({notes[2:]}: see remapfs plan)" if notes else ""
     return (
-        f"{plan.root} on {mountpoint} ({presenter}): {output.count(presented, 'tensor')} in "
-        f"{output.count(len(plan.shards), 'shard')}, {renamed:,} renamed, {dropped:,} dropped{more}"
+        f"{plan.root} on {mountpoint} ({presenter}): {count(presented, 'tensor')} in "
+        f"{count(len(plan.shards), 'shard')}, {renamed:,} renamed, {dropped:,} dropped{more}"
     )
-
-
-def _log_to(log_file: str | None) -> None:
-    try:
-        handler = logging.FileHandler(log_file) if log_file else logging.StreamHandler()
-    except OSError as error:
-        raise RemapError(f"cannot write the log {log_file}: {error.strerror}", "give another --log") from None
-    handler.setFormatter(
-        logging.Formatter("%(asctime)s %(name)s %(message)s" if log_file else "%(name)s: %(message)s")
-    )
-    LOGGER.addHandler(handler)
-    LOGGER.setLevel(logging.INFO)

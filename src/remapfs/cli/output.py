@@ -47,11 +47,6 @@ def size(number: int) -> str:
     return f"{number} B"
 
 
-def count(number: int, what: str) -> str:
-    """Write a number with its noun."""
-    return f"{number:,} {what}" + ("s" if number != 1 else "")
-
-
 def coloured(*, err: bool = False) -> bool:
     """Whether to colour: only on a terminal, and not where NO_COLOR is set."""
     return (sys.stderr if err else sys.stdout).isatty() and "NO_COLOR" not in os.environ

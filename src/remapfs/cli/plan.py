@@ -12,6 +12,7 @@ import click
 from remapfs.cli import output
 from remapfs.cli.planning import plan_for, plan_options
 from remapfs.plan import Literal, Plan, Summary, dump, summarise
+from remapfs.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -70,7 +71,7 @@ def _show(made: Plan, limit: int | None) -> None:
         ("untouched", summary.untouched),
     ):
         if groups:
-            _heading(f"{title}: {output.count(sum(group.tensors for group in groups), 'tensor')}")
+            _heading(f"{title}: {count(sum(group.tensors for group in groups), 'tensor')}")
             _groups(groups)
     hits = [rule for rule in made.rules if rule.hits]
     if hits:
@@ -93,7 +94,7 @@ def _groups(groups: Iterable[NamePattern]) -> None:
     rows = [
         (
             group.before + (f" → {group.after}" if group.after not in (None, group.before) else ""),
-            output.count(group.tensors, "tensor").replace(",", ""),
+            count(group.tensors, "tensor").replace(",", ""),
             output.size(group.length),
         )
         for group in groups
@@ -120,7 +121,7 @@ def _total(made: Plan, summary: Summary) -> str:
     found = "".join(f", {number} {kind}" for kind, number in sorted(kinds.items()))
     own = sum(extent.length for file in made.files for extent in file.extents if isinstance(extent, Literal))
     return (
-        f"{output.count(summary.tensors, 'tensor')} in {output.count(summary.shards, 'shard')}, "
+        f"{count(summary.tensors, 'tensor')} in {count(summary.shards, 'shard')}, "
         f"{output.size(summary.length)} passed through, {output.size(own)} written by remapfs{found}"
     )
 

@@ -32,7 +32,7 @@ def open_shards(plan: Plan, mountpoint: Path) -> None:
     """
     for planned in plan.shards:
         path = planned.shard.file.path
-        wanted = {name for name in planned.names if name is not None} | {name for _, name in planned.aliases}
+        wanted = {name for _, name in planned.presented()}
         with safetensors.safe_open(mountpoint / path, framework="np") as shard:
             found = set(shard.keys())
         if found != wanted:
@@ -50,13 +50,7 @@ def compare(plan: Plan, read: Callable[[str], bytes]) -> Comparison:
     for planned in plan.shards:
         source = _parse(Path(planned.shard.file.source.path).read_bytes())
         presented = _parse(read(planned.shard.file.path))
-        tensors = planned.shard.header.tensors
-        names = [
-            (tensor.name, name)
-            for tensor, name in zip(tensors, planned.names, strict=True)
-            if name is not None
-        ]
-        names += [(tensors[position].name, name) for position, name in planned.aliases]
+        names = [(tensor.name, name) for tensor, name in planned.presented()]
         count += len(names)
         different += [new for old, new in names if presented.get(new) != source[old]]
         different += sorted(presented.keys() - {new for _, new in names})

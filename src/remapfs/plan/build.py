@@ -132,9 +132,7 @@ def _module_names(shards: Iterable[PlannedShard], folder: str) -> ModuleNames:
 
 def _has(shards: Iterable[PlannedShard], regex: re.Pattern[str]) -> bool:
     literal = required_literal(regex)
-    return any(
-        literal in new and regex.search(new) for planned in shards for _, new in checks.new_names(planned)
-    )
+    return any(literal in new and regex.search(new) for planned in shards for _, new in planned.presented())
 
 
 def _large(files: Iterable[VirtualFile]) -> list[Finding]:

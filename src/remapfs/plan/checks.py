@@ -13,6 +13,7 @@ from remapfs.plan.patterns import by_module, patterns
 from remapfs.rules.literal import required_literal
 from remapfs.rules.model import Alias
 from remapfs.rules.steps import last_rename, rename_text
+from remapfs.words import count, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,8 +31,8 @@ _PACKED = frozenset({"U8", "I8", "F4", "F8_E4M3", "F8_E5M2"})
 
 def check_hits(rules: Rules, hits: Sequence[int], example: str) -> None:
     """Refuse a rename, drop or alias rule that matches nothing, unless it says that it is optional."""
-    for step, count in zip(rules.steps, hits, strict=True):
-        if count or step.optional:
+    for step, number in zip(rules.steps, hits, strict=True):
+        if number or step.optional:
             continue
         what = f"finds no tensor called '{step.name}'" if isinstance(step, Alias) else "matches no tensor"
         raise RemapError(
@@ -48,22 +49,12 @@ def check_names(shards: Sequence[PlannedShard], steps: Sequence[Step]) -> list[F
         namespaces[planned.shard.namespace].append(planned)
     findings = []
     for members in namespaces.values():
-        names = [name for planned in members for _, name in new_names(planned)]
+        names = [name for planned in members for _, name in planned.presented()]
         if "" in names or METADATA in names:
             _check_reserved(members, steps)
         if len(set(names)) != len(names):
             findings += _check_collisions(members, steps)
     return findings
-
-
-def new_names(planned: PlannedShard) -> Iterator[tuple[str, str]]:
-    """Yield (old name, new name) of every presented tensor of a shard, aliases included."""
-    tensors = planned.shard.header.tensors
-    for tensor, name in zip(tensors, planned.names, strict=True):
-        if name is not None:
-            yield tensor.name, name
-    for position, name in planned.aliases:
-        yield tensors[position].name, name
 
 
 def refused(shards: Iterable[PlannedShard], rules: Sequence[Refuse], *, force: bool) -> list[Finding]:
@@ -79,12 +70,12 @@ def refused(shards: Iterable[PlannedShard], rules: Sequence[Refuse], *, force: b
     findings = []
     text = []
     for because, hits in found.items():
-        count = f"{len(hits)} tensor{'s' if len(hits) != 1 else ''} cannot be loaded"
+        refusal = f"{count(len(hits), 'tensor')} cannot be loaded"
         lines = [f"{pattern}   ({number})" for pattern, number in by_module(name for _, name in hits)]
-        text.append("\n".join([f"{count}: {because}", *lines]))
+        text.append("\n".join([f"{refusal}: {because}", *lines]))
         files = sorted({path for path, _ in hits})
         where = files[0] if len(files) == 1 else f"{len(files)} shards"
-        findings.append(Finding(Kind.WARNED, where, f"{count}: {', '.join(lines)}: {because}"))
+        findings.append(Finding(Kind.WARNED, where, f"{refusal}: {', '.join(lines)}: {because}"))
     if text and not force:
         raise RemapError(
             "\n".join(text), "; ".join([*filter(None, hints), "to present them all the same: --force"])
@@ -99,8 +90,8 @@ def warn_of_names(shards: Iterable[PlannedShard]) -> list[Finding]:
         path = planned.shard.file.path
         doubled = [
             new
-            for old, new in new_names(planned)
-            if len(new) > len(old) and _DOUBLED.search(new) and not _DOUBLED.search(old)
+            for tensor, new in planned.presented()
+            if len(new) > len(tensor.name) and _DOUBLED.search(new) and not _DOUBLED.search(tensor.name)
         ]
         if doubled:
             text = f"a rule doubled a part of {_few(doubled)}; was this checkpoint already renamed?"
@@ -132,7 +123,8 @@ def _unscaled(planned: PlannedShard) -> Iterator[Finding]:
 
 def _check_reserved(shards: Iterable[PlannedShard], steps: Sequence[Step]) -> None:
     for planned in shards:
-        for old, new in new_names(planned):
+        for tensor, new in planned.presented():
+            old = tensor.name
             if new in ("", METADATA) and new != old:
                 what = f"'{METADATA}', which is reserved" if new else "an empty name"
                 raise RemapError(
@@ -145,7 +137,8 @@ def _check_collisions(shards: Sequence[PlannedShard], steps: Sequence[Step]) -> 
     holders: dict[str, tuple[str, PlannedShard]] = {}
     shared: list[str] = []
     for planned in shards:
-        for old, new in new_names(planned):
+        for tensor, new in planned.presented():
+            old = tensor.name
             if new not in holders:
                 holders[new] = (old, planned)
                 continue
@@ -193,6 +186,4 @@ def _matching(shards: Iterable[PlannedShard], rule: Refuse) -> Iterator[tuple[st
 
 
 def _few(names: Sequence[str]) -> str:
-    groups = patterns(names)
-    more = f" and {len(groups) - _SHOWN} more" if len(groups) > _SHOWN else ""
-    return ", ".join(group.text() for group in groups[:_SHOWN]) + more
+    return some([group.text() for group in patterns(names)], _SHOWN)

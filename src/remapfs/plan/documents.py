@@ -13,9 +13,10 @@ from remapfs.checkpoint.quantization import map_modules
 from remapfs.errors import RemapError
 from remapfs.plan.model import Finding, Kind
 from remapfs.plan.modules import ModuleNames, Renamed, Unchanged
+from remapfs.words import some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from remapfs.rules.model import Json
 
@@ -34,7 +35,8 @@ def rename_modules(path: str, document: Any, modules: ModuleNames) -> tuple[Any,
                 return [pattern]
             case Renamed(patterns):
                 if len(patterns) > 1:
-                    text = f"module pattern '{pattern}' became {len(patterns)} names: {_some(patterns)}"
+                    names = some(patterns, _SHOWN)
+                    text = f"module pattern '{pattern}' became {len(patterns)} names: {names}"
                     findings.setdefault(pattern, Finding(Kind.HEALED, path, text))
                 return list(patterns)
             case undecided:
@@ -119,8 +121,3 @@ def _same(before: float, after: object) -> bool:
     """Whether jq would write `before` as `after`: NaN as null, what is too large as the largest double."""
     number = float(max(min(before, _LARGEST), -_LARGEST))
     return after is None if isnan(number) else type(after) in _NUMBERS and number == after
-
-
-def _some(items: Iterable[str]) -> str:
-    listed = list(items)
-    return ", ".join(listed[:_SHOWN]) + (f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")

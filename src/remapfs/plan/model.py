@@ -7,6 +7,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from remapfs.checkpoint.header import Tensor
     from remapfs.checkpoint.model import Shard
     from remapfs.plan.extents import VirtualFile
     from remapfs.plan.tree import Directory
@@ -43,6 +46,15 @@ class PlannedShard:
     names: tuple[str | None, ...]
     aliases: tuple[tuple[int, str], ...]
     rewritten: bool
+
+    def presented(self) -> Iterator[tuple[Tensor, str]]:
+        """Yield every tensor that is presented with its new name: dropped ones left out, aliases last."""
+        tensors = self.shard.header.tensors
+        for tensor, name in zip(tensors, self.names, strict=True):
+            if name is not None:
+                yield tensor, name
+        for position, name in self.aliases:
+            yield tensors[position], name
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from remapfs.rules.blind import SLOT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _WILD = re.compile(r"[*?\[]")
-_SLOT = re.compile(r"(?<=\.)\d+(?=\.|$)")
 _REGEX = "re:"
 _LAST = "\U0010ffff"
 
@@ -116,7 +117,7 @@ class ModuleNames:
         literal = pattern.removesuffix("*")
         star = pattern[len(literal) :]
         if _WILD.search(literal):
-            general = [_SLOT.sub("*", name) for name in names]
+            general = [SLOT.sub(".*", name) for name in names]
             heads = ["*", ""] if pattern.startswith("*") else [""]
             stars = ["*"] if star else ["", "*"]
             for stem in _stems(general):

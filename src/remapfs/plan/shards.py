@@ -9,8 +9,6 @@ from remapfs.plan.extents import Literal, Slice, VirtualFile
 from remapfs.plan.metadata import rename_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from remapfs.plan.model import PlannedShard
 
 
@@ -24,7 +22,7 @@ def present_shard(planned: PlannedShard) -> VirtualFile:
     end = 0
     run_start = run_end = header.data_start
     make = tuple.__new__
-    for name, tensor in _presented(planned):
+    for tensor, name in planned.presented():
         length = tensor.end - tensor.begin
         tensors.append(make(Tensor, (name, tensor.dtype, tensor.shape, end, end + length)))
         end += length
@@ -42,13 +40,4 @@ def present_shard(planned: PlannedShard) -> VirtualFile:
 
 def presented_size(planned: PlannedShard) -> int:
     """Add up the bytes of all presented tensors, aliases included."""
-    return sum(tensor.length for _, tensor in _presented(planned))
-
-
-def _presented(planned: PlannedShard) -> Iterator[tuple[str, Tensor]]:
-    tensors = planned.shard.header.tensors
-    for name, tensor in zip(planned.names, tensors, strict=True):
-        if name is not None:
-            yield name, tensor
-    for position, name in planned.aliases:
-        yield name, tensors[position]
+    return sum(tensor.length for tensor, _ in planned.presented())

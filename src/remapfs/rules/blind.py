@@ -51,9 +51,9 @@ def _blind_pattern(pattern: Pattern) -> bool:
 def _blind_regex(source: str) -> bool:
     r"""Accept only what can be proved.
 
-    Only `\\d+` and literal digits can match a digit here. Each must follow a literal character at once:
-    `\\d+` any that is no digit, so that it starts where a run of digits starts, and a literal digit one
-    that is no dot, so that its segment is no slot. Greedy `\\d+` takes the whole run first, and giving
+    Only `\d+` and literal digits can match a digit here. Each must follow a literal character at once:
+    `\d+` any that is no digit, so that it starts where a run of digits starts, and a literal digit one
+    that is no dot, so that its segment is no slot. Greedy `\d+` takes the whole run first, and giving
     digits back cannot help, since nothing that may follow it matches a digit.
     """
     position, before = 0, ""

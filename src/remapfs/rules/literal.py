@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _OPAQUE = re.IGNORECASE | re.VERBOSE | re.LOCALE
 _TOKEN = re.compile(
@@ -20,6 +21,7 @@ _TOKEN = re.compile(
 )
 
 
+@lru_cache
 def required_literal(regex: re.Pattern[str]) -> str:
     """Find literal text without which the expression cannot match; "" where none is certain.
 
