@@ -14,12 +14,16 @@ import json
 import os
 import tomllib
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from remapfs import IndexMode, Plan, Rules, load_rules, make_plan, read_checkpoint
+from remapfs.cli.planning import plan_for
 from remapfs.demo import write_checkpoint
+
+if TYPE_CHECKING:
+    from remapfs import Plan
 
 HERE = Path(__file__).parent
 _BITS = {"F4": 4, "BF16": 16, "F16": 16, "F32": 32, "I32": 32, "I64": 64}
@@ -62,19 +66,15 @@ class Situation:
 
     def plan(self, source: Path) -> Plan:
         """Plan as `remapfs plan` does with the situation's arguments."""
-        arguments = self.arguments
-        rules = Rules("none")
-        if "--rules" in arguments:
-            rules = load_rules(arguments[arguments.index("--rules") + 1])
-        mode = arguments[arguments.index("--index") + 1] if "--index" in arguments else "strict"
-        checkpoint = read_checkpoint(
-            source,
-            mode=IndexMode(mode),
-            hides=rules.hides,
-            documents=rules.documents,
-            unindexed=rules.unindexed,
+        given = self.arguments
+        options = {key: value for key, value in pairwise(given) if key.startswith("--")}
+        return plan_for(
+            str(source),
+            options.get("--preset"),
+            options.get("--rules"),
+            options.get("--index", "strict"),
+            force="--force" in given,
         )
-        return make_plan(checkpoint, rules, force="--force" in arguments)
 
 
 def situations(kind: str) -> list[Situation]:

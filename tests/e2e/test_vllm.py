@@ -14,12 +14,13 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from mounting import remapfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,13 +141,8 @@ def mountpoint(tmp_path: Path) -> Path:
     return path
 
 
-def _remapfs(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "remapfs", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=_MINUTE, check=False)
-
-
 def _mount(source: Path, mountpoint: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return _remapfs("mount", source, mountpoint, "--preset", "deepseek-v4", "--background", *options)
+    return remapfs("mount", source, mountpoint, "--preset", "deepseek-v4", "--background", *options)
 
 
 @contextlib.contextmanager
@@ -156,7 +152,7 @@ def _mounted(source: Path, mountpoint: Path, *options: str) -> Iterator[Path]:
     try:
         yield mountpoint
     finally:
-        run = _remapfs("umount", mountpoint)
+        run = remapfs("umount", mountpoint)
         assert run.returncode == 0, run.stderr
         assert not mountpoint.is_mount()
 

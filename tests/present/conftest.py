@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,22 +15,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import remapfs
+from mounting import missing
 from present import plans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _SOURCES = Path(remapfs.__file__).parents[1]
-
-
-def _why_not() -> str | None:
-    try:
-        os.close(os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC))
-    except OSError as error:
-        return f"/dev/fuse cannot be used here: {error.strerror}"
-    if os.geteuid() != 0 and shutil.which("fusermount3") is None:
-        return "fusermount3 is not installed"
-    return None
 
 
 @dataclass(frozen=True)
@@ -97,7 +87,7 @@ def _serving(source: Path) -> Iterator[Served]:
 @pytest.fixture(scope="session")
 def fuse() -> None:
     """Skip a test that needs a mount where none can be made."""
-    reason = _why_not()
+    reason = missing()
     if reason:
         pytest.skip(reason)
 
