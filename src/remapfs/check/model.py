@@ -1,4 +1,4 @@
-"""The answer to: will it load?"""
+"""What checking a checkpoint against a reader gives."""
 
 from __future__ import annotations
 
