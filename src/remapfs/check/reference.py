@@ -90,7 +90,7 @@ def _directory(path: str) -> Reference:
 
 
 def _absent(path: str, indexes: Iterable[Index], absent: set[str]) -> Reference:
-    wanted = {}
+    wanted: dict[str, Wanted] = {}
     for index in indexes:
         folder = posixpath.dirname(index.file.path)
         wanted |= {(f"{folder}/{name}" if folder else name): Wanted(None, None) for name in index.weight_map}

@@ -63,3 +63,14 @@ def _group(group: Any, rename: Callable[[str], list[str]]) -> Any:  # noqa: ANN4
 def _names(names: list[Any], rename: Callable[[str], list[str]]) -> list[Any]:
     renamed = [new for name in names for new in (rename(name) if isinstance(name, str) else [name])]
     return list(dict.fromkeys(renamed)) if all(isinstance(name, str) for name in renamed) else renamed
+
+
+def unquantised_modules(document: Any) -> tuple[str, ...] | None:  # noqa: ANN401  # JSON
+    """List the modules that a decoded config says are not quantised, or None where none is."""
+    if not isinstance(document, dict):
+        return None
+    sections = [document[key] for key in _NESTED if isinstance(document.get(key), dict)]
+    if not sections:
+        return None
+    listed = (section[key] for section in sections for key in _LISTS if isinstance(section.get(key), list))
+    return tuple(name for names in listed for name in names if isinstance(name, str))

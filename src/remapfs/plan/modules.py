@@ -45,7 +45,7 @@ class Undecided:
 Outcome = Unchanged | Renamed | Undecided
 
 
-class _Selector:
+class Selector:
     """Names in order, for selecting by pattern; results are positions in the list that was given."""
 
     def __init__(self, names: Sequence[str | None]) -> None:
@@ -91,8 +91,8 @@ class ModuleNames:
         self._aliases: dict[int, list[int]] = {}
         for entry, (position, _) in enumerate(aliases, len(new)):
             self._aliases.setdefault(position, []).append(entry)
-        self._old = _Selector(old)
-        self._new = _Selector(self._names)
+        self._old = Selector(old)
+        self._new = Selector(self._names)
 
     def translate(self, pattern: str) -> Outcome:
         """Find the pattern, or the fewest names, with the same selection among the new names."""

@@ -1,0 +1,86 @@
+"""An answer's failures by pattern: never a line a tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from remapfs.plan.patterns import Pattern, split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from remapfs.check.model import Judged, Outcome
+
+_ORDER = ("refused", "ignored", "missing", "different", "unexpected", "unused", "dropped", "loads")
+_Parts = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Tensors of one pattern with one outcome.
+
+    `source` is the pattern of their names on disk, None for missing ones, and `name` that of the names that
+    they are presented or wanted under. `reason` is one of theirs. `nearest` is the pattern of the names that
+    would be right, as far as it can be told, and `fix` the TOML text of a rule, or an option, that gives them.
+    """
+
+    outcome: Outcome
+    source: str | None
+    name: str | None
+    tensors: int
+    length: int
+    reason: str
+    example: str
+    nearest: str | None = None
+    fix: str | None = None
+
+    @property
+    def pattern(self) -> str:
+        """The presented or wanted names, or those on disk where none is presented."""
+        return self.name or self.source or ""
+
+
+def problems(judged: Iterable[Judged]) -> list[Problem]:
+    """Group what does not load by outcome, names and reason, each up to its numbers; the worst first."""
+    groups: dict[tuple[Outcome, _Parts | None, _Parts | None, _Parts], _Group] = {}
+    for each in judged:
+        if each.outcome.harmless:
+            continue
+        source = None if each.source is None else split(each.source)
+        name = None if each.name is None else split(each.name)
+        key = each.outcome, source and source[0], name and name[0], split(each.reason)[0]
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = _Group(each, _empty(source), _empty(name))
+        for pattern, found in ((group.source, source), (group.name, name)):
+            if pattern is not None and found is not None:
+                pattern.add(found[1])
+        group.tensors += 1
+        group.length += each.length
+    found = [group.problem() for group in groups.values()]
+    return sorted(found, key=lambda problem: (_ORDER.index(problem.outcome), problem.pattern, problem.reason))
+
+
+@dataclass(slots=True)
+class _Group:
+    first: Judged
+    source: Pattern | None
+    name: Pattern | None
+    tensors: int = 0
+    length: int = 0
+
+    def problem(self) -> Problem:
+        return Problem(
+            outcome=self.first.outcome,
+            source=self.source and self.source.text(),
+            name=self.name and self.name.text(),
+            tensors=self.tensors,
+            length=self.length,
+            reason=self.first.reason,
+            example=self.first.name or self.first.source or "",
+        )
+
+
+def _empty(found: tuple[_Parts, list[str]] | None) -> Pattern | None:
+    return None if found is None else Pattern(found[0], [set() for _ in found[1]])
