@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from remapfs.check.forms import FLOATS, PACKED, holds, weight_of
 from remapfs.check.model import Answer, Judged, Outcome
-from remapfs.check.reference import qualified
+from remapfs.check.reference import component
 from remapfs.words import count
 
 if TYPE_CHECKING:
@@ -32,29 +32,25 @@ def compare(plan: Plan, reference: Reference) -> Answer:
         given |= {
             weight_of(name, reference.tensors) for name in given if name and name.endswith(_PACKED_WEIGHT)
         }
-    judged += [
-        Judged(None, name, Outcome.MISSING, "nothing is presented under this name", 0)
-        for name in reference.tensors
-        if name not in given
-    ]
+    judged += [Judged(None, name, Outcome.MISSING, "", 0) for name in reference.tensors if name not in given]
     return Answer(reference.what, tuple(judged), (*reference.notes, *_notes(judged, reference)))
 
 
 def _judge(plan: Plan, reference: Reference, *, plain: bool) -> Iterator[Judged]:
     for planned in plan.shards:
-        shard = planned.shard
-        for tensor, new in zip(shard.header.tensors, planned.names, strict=True):
+        before = component(planned.shard)
+        for tensor, new in zip(planned.shard.header.tensors, planned.names, strict=True):
             if new is None:
                 yield Judged(tensor.name, None, Outcome.DROPPED, "a rule drops it", tensor.length)
         for tensor, presented in planned.presented():
-            name = qualified(shard, presented)
+            name = before + presented
             wanted = reference.tensors.get(name)
             if wanted is not None:
                 outcome, reason = _wanted(tensor, wanted, plain=plain)
             elif plain and weight_of(name, reference.tensors):
                 outcome, reason = Outcome.LOADS, ""
             else:
-                outcome, reason = Outcome.UNEXPECTED, "the reference has no tensor of this name"
+                outcome, reason = Outcome.UNEXPECTED, ""
             yield Judged(tensor.name, name, outcome, reason, tensor.length)
 
 

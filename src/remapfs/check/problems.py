@@ -22,7 +22,7 @@ class Problem:
 
     `source` is the pattern of their names on disk, None for missing ones, and `name` that of the names that
     they are presented or wanted under. `reason` is one of theirs. `nearest` is the pattern of the names that
-    would be right, as far as it can be told, and `fix` the TOML text of a rule, or an option, that gives them.
+    would be right, as far as it can be told, and `fix` the text of a rule, or an option, that gives them.
     """
 
     outcome: Outcome
@@ -47,8 +47,7 @@ def problems(judged: Iterable[Judged]) -> list[Problem]:
     for each in judged:
         if each.outcome.harmless:
             continue
-        source = None if each.source is None else split(each.source)
-        name = None if each.name is None else split(each.name)
+        source, name = _split(each.source), _split(each.name)
         key = each.outcome, source and source[0], name and name[0], split(each.reason)[0]
         group = groups.get(key)
         if group is None:
@@ -58,8 +57,10 @@ def problems(judged: Iterable[Judged]) -> list[Problem]:
                 pattern.add(found[1])
         group.tensors += 1
         group.length += each.length
-    found = [group.problem() for group in groups.values()]
-    return sorted(found, key=lambda problem: (_ORDER.index(problem.outcome), problem.pattern, problem.reason))
+    return sorted(
+        (group.problem() for group in groups.values()),
+        key=lambda problem: (_ORDER.index(problem.outcome), problem.pattern, problem.reason),
+    )
 
 
 @dataclass(slots=True)
@@ -73,13 +74,17 @@ class _Group:
     def problem(self) -> Problem:
         return Problem(
             outcome=self.first.outcome,
-            source=self.source and self.source.text(),
-            name=self.name and self.name.text(),
+            source=self.source.text() if self.source else None,
+            name=self.name.text() if self.name else None,
             tensors=self.tensors,
             length=self.length,
             reason=self.first.reason,
             example=self.first.name or self.first.source or "",
         )
+
+
+def _split(name: str | None) -> tuple[_Parts, list[str]] | None:
+    return None if name is None else split(name)
 
 
 def _empty(found: tuple[_Parts, list[str]] | None) -> Pattern | None:

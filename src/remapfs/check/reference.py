@@ -64,10 +64,10 @@ def read_reference(path: str) -> Reference:
         ) from None
 
 
-def qualified(shard: Shard, name: str) -> str:
-    """Write a name with the component that it belongs to, where the checkpoint has several."""
+def component(shard: Shard) -> str:
+    """Write what stands before the names of a shard: its component's directory, in a checkpoint of several."""
     folder = posixpath.dirname(shard.namespace) if shard.indexed else shard.namespace
-    return f"{folder}/{name}" if folder else name
+    return f"{folder}/" if folder else ""
 
 
 def _directory(path: str) -> Reference:
@@ -82,8 +82,8 @@ def _directory(path: str) -> Reference:
         return _absent(path, indexes, absent)
     checkpoint = read_checkpoint(path, mode=IndexMode.AUTHORITATIVE)
     wanted = {
-        qualified(shard, tensor.name): Wanted(tensor.dtype, tensor.shape)
-        for shard in checkpoint.shards
+        before + tensor.name: Wanted(tensor.dtype, tensor.shape)
+        for shard, before in ((shard, component(shard)) for shard in checkpoint.shards)
         for tensor in shard.header.tensors
     }
     return Reference(f"the checkpoint {path}", wanted)

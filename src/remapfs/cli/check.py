@@ -1,0 +1,138 @@
+"""`remapfs check`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from remapfs.check import Outcome, check_against, problems
+from remapfs.cli import output
+from remapfs.cli.planning import plan_for, plan_options
+from remapfs.words import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from remapfs.check import Answer, Problem
+
+_COLOURS = {
+    Outcome.REFUSED: "red",
+    Outcome.IGNORED: "magenta",
+    Outcome.MISSING: "red",
+    Outcome.DIFFERENT: "yellow",
+    Outcome.UNEXPECTED: "yellow",
+}
+_EPILOG = """
+\b
+Examples:
+  remapfs check /data/DeepSeek-V4-NVFP4 --preset deepseek-v4 --against vllm
+  remapfs check /data/DeepSeek-V4-NVFP4 --preset deepseek-v4 --against /data/DeepSeek-V4
+  remapfs check /data/My-Model --rules my-rules.toml --against model.safetensors.index.json --json
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("source")
+@plan_options
+@click.option(
+    "--against",
+    "reference",
+    metavar="REF",
+    required=True,
+    help="What wants the tensors: a checkpoint directory, a shard, an index JSON, a text file of names; "
+    "or vllm, for a dry run of its loader.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+def check(  # noqa: PLR0913  # one argument an option
+    source: str,
+    preset: str | None,
+    rules_file: str | None,
+    mode: str,
+    *,
+    force: bool,
+    reference: str,
+    as_json: bool,
+) -> None:
+    """Say whether SOURCE, remapped, has exactly the tensors that REF wants.
+
+    Nothing is mounted, no weight is read. Exit code 0 if it will load, 1 if not.
+    """
+    made = plan_for(source, preset, rules_file, mode, force=force)
+    answer = check_against(made, reference)
+    found = problems(answer.judged)
+    if as_json:
+        click.echo(json.dumps(_as_json(answer, found), indent=2, ensure_ascii=False))
+    else:
+        _show(answer, found)
+    if not answer.loads:
+        raise click.exceptions.Exit(1)
+
+
+def _show(answer: Answer, found: list[Problem]) -> None:
+    for outcome in dict.fromkeys(problem.outcome for problem in found):
+        own = [problem for problem in found if problem.outcome is outcome]
+        title = f"{outcome}: {count(sum(problem.tensors for problem in own), 'tensor')}"
+        click.echo(click.style(title, fg=_COLOURS[outcome], bold=True) if output.coloured() else title)
+        for problem in own:
+            _problem(problem)
+    for note in answer.notes:
+        click.echo(f"note: {note}")
+    click.echo(_verdict(answer))
+
+
+def _problem(problem: Problem) -> None:
+    moved = f"   (on disk: {problem.source})" if problem.source not in (None, problem.name) else ""
+    click.echo(f"  {problem.pattern}   {count(problem.tensors, 'tensor')}{moved}")
+    if problem.reason:
+        click.echo(f"      {problem.reason}")
+    if problem.nearest:
+        click.echo(f"      nearest: {problem.nearest}")
+    if problem.fix:
+        first, *rest = problem.fix.splitlines()
+        click.echo(f"      fix:     {first}")
+        for line in rest:
+            click.echo(f"               {line}")
+
+
+def _verdict(answer: Answer) -> str:
+    outcomes = Counter(each.outcome for each in answer.judged)
+    presented = [each for each in answer.judged if each.name is not None and each.source is not None]
+    loaded = sum(1 for each in presented if each.outcome is Outcome.LOADS)
+    length = sum(each.length for each in presented if each.outcome is Outcome.LOADS)
+    beside = [f"{outcomes[kind]:,} {kind}" for kind in (Outcome.UNUSED, Outcome.DROPPED) if outcomes[kind]]
+    if answer.loads:
+        text = f"loads: {count(loaded, 'tensor')}, {output.size(length)}, none missing"
+    else:
+        missing = outcomes[Outcome.MISSING]
+        text = f"does NOT load: {loaded:,} of {count(len(presented), 'tensor')} would" + (
+            f", {missing:,} missing" if missing else ""
+        )
+    verdict = f"{', '.join([text, *beside])} (against {answer.against})"
+    colour = "green" if answer.loads else "red"
+    return click.style(verdict, fg=colour, bold=True) if output.coloured() else verdict
+
+
+def _as_json(answer: Answer, found: Iterable[Problem]) -> dict[str, Any]:
+    return {
+        "loads": answer.loads,
+        "against": answer.against,
+        "outcomes": dict(sorted(Counter(each.outcome.value for each in answer.judged).items())),
+        "notes": list(answer.notes),
+        "problems": [
+            {
+                "outcome": problem.outcome.value,
+                "source": problem.source,
+                "name": problem.name,
+                "tensors": problem.tensors,
+                "bytes": problem.length,
+                "reason": problem.reason,
+                "example": problem.example,
+                "nearest": problem.nearest,
+                "fix": problem.fix,
+            }
+            for problem in found
+        ],
+    }
