@@ -65,7 +65,7 @@ def read_reference(path: str) -> Reference:
 
 
 def component(shard: Shard) -> str:
-    """Write what stands before the names of a shard: its component's directory, in a checkpoint of several."""
+    """Write what stands before a shard's names: the directory of its component, where there are several."""
     folder = posixpath.dirname(shard.namespace) if shard.indexed else shard.namespace
     return f"{folder}/" if folder else ""
 
