@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from remapfs.plan.patterns import Pattern, split
@@ -58,9 +58,38 @@ def problems(judged: Iterable[Judged]) -> list[Problem]:
         group.tensors += 1
         group.length += each.length
     return sorted(
-        (group.problem() for group in groups.values()),
+        _merged([group.problem() for group in groups.values()]),
         key=lambda problem: (_ORDER.index(problem.outcome), problem.pattern, problem.reason),
     )
+
+
+def _merged(found: Iterable[Problem]) -> Iterable[Problem]:
+    """Take together the tensors of a module that fail alike, such as a weight and its scales."""
+    modules: dict[tuple[object, ...], list[Problem]] = {}
+    for problem in found:
+        key = problem.outcome, _module(problem.source), _module(problem.name), split(problem.reason)[0]
+        modules.setdefault(key, []).append(problem)
+    for members in modules.values():
+        yield replace(
+            members[0],
+            source=_leaves([problem.source for problem in members]),
+            name=_leaves([problem.name for problem in members]),
+            tensors=sum(problem.tensors for problem in members),
+            length=sum(problem.length for problem in members),
+        )
+
+
+def _module(pattern: str | None) -> str | None:
+    return None if pattern is None else pattern.rpartition(".")[0]
+
+
+def _leaves(patterns: list[str | None]) -> str | None:
+    known = sorted({pattern for pattern in patterns if pattern is not None})
+    if len(known) < 2:  # noqa: PLR2004  # two make a list
+        return known[0] if known else None
+    module = known[0].rpartition(".")[0]
+    leaves = ", ".join(pattern.rpartition(".")[2] for pattern in known)
+    return f"{module}.{{{leaves}}}" if module else f"{{{leaves}}}"
 
 
 @dataclass(slots=True)
