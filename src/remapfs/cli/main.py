@@ -16,6 +16,7 @@ _COMMANDS: Final = {
     "mount": "Mount a checkpoint under other names.",
     "umount": "Unmount what `mount` mounted, alive or dead.",
     "plan": "Show what a mount would show, without mounting.",
+    "check": "Say whether it would load, before it is loaded.",
     "presets": "List the presets, or print one.",
     "demo": "Make a small checkpoint, mount it, compare every tensor, leave nothing.",
 }
@@ -48,6 +49,8 @@ class _Commands(click.Group):
                 from remapfs.cli.umount import umount as command  # noqa: PLC0415
             case "plan":
                 from remapfs.cli.plan import plan as command  # noqa: PLC0415
+            case "check":
+                from remapfs.cli.check import check as command  # noqa: PLC0415
             case "presets":
                 from remapfs.cli.presets import presets as command  # noqa: PLC0415
             case "demo":
