@@ -1,0 +1,114 @@
+"""Build the model that config.json names, without storage."""
+# mypy: disable-error-code="import-not-found,no-any-unimported,unused-ignore"
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import stand_ins
+from .events import sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length")
+_MOST_TOKENS = 1024
+
+
+class ConfigRefused(Exception):
+    """vLLM does not take the configuration."""
+
+
+class NotBuilt(Exception):
+    """The model cannot be built here."""
+
+
+def engine_config(model_dir: str, *, trust_remote_code: bool) -> Any:  # noqa: ANN401  # vLLM is not typed
+    """Let vLLM read the configuration as `vllm serve` does."""
+    from vllm.engine.arg_utils import EngineArgs  # noqa: PLC0415  # only after the stand-ins are in place
+
+    length = _length(model_dir)
+    try:
+        return EngineArgs(
+            model=model_dir,
+            skip_tokenizer_init=True,
+            trust_remote_code=trust_remote_code,
+            dtype="bfloat16",
+            enforce_eager=True,
+            max_model_len=length,
+            max_num_batched_tokens=_MOST_TOKENS,
+            max_num_seqs=2,
+        ).create_engine_config()
+    except Exception as error:
+        raise ConfigRefused(sentence(error, 600)) from error
+
+
+@contextmanager
+def built(config: Any, scratch: str) -> Iterator[Any]:  # noqa: ANN401
+    """Give the model on torch's meta device, in the surroundings that its loader expects."""
+    from vllm.config import set_current_vllm_config  # noqa: PLC0415
+    from vllm.distributed import init_distributed_environment, initialize_model_parallel  # noqa: PLC0415
+    from vllm.model_executor.model_loader.utils import initialize_model  # noqa: PLC0415
+
+    with set_current_vllm_config(config):
+        meeting = f"file://{os.path.join(scratch, 'rendezvous')}"
+        init_distributed_environment(1, 0, meeting, 0, backend="gloo")
+        initialize_model_parallel()
+        torch.set_default_dtype(config.model_config.dtype)
+        try:
+            with torch.device("meta"):
+                model = initialize_model(config)
+        except Exception as error:
+            raise NotBuilt(sentence(error, 600)) from error
+        _remember(model)
+        yield model
+
+
+def inspect_here() -> None:
+    """Let vLLM look at a model class in this process: it would start another one, to keep CUDA out of it."""
+    from vllm.model_executor.models import registry  # noqa: PLC0415
+
+    lazy, info = getattr(registry, "_LazyRegisteredModel", None), getattr(registry, "_ModelInfo", None)
+    if lazy is not None and info is not None:
+        lazy.inspect_model_cls = lambda self: info.from_model_cls(self.load_model_cls())
+
+
+def _remember(model: Any) -> None:  # noqa: ANN401
+    """Keep what loaders compute when they start: they are started again after each refusal."""
+    for module in model.modules():
+        for name in ("named_parameters", "get_expert_mapping"):
+            method = getattr(module, name, None)
+            if callable(method):
+                object.__setattr__(module, name, _Remembered(method))
+
+
+class _Remembered:
+    """A method whose results are computed once for each set of arguments."""
+
+    def __init__(self, method: Any) -> None:  # noqa: ANN401
+        self._method = method
+        self._results: dict[Any, Any] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        key = args, tuple(sorted(kwargs.items()))
+        if key not in self._results:
+            result = self._method(*args, **kwargs)
+            # A generator can be read only once.
+            self._results[key] = result if isinstance(result, (list, dict)) else list(result)
+        result = self._results[key]
+        return iter(result) if isinstance(result, list) and self._method.__name__ == "named_parameters" else result
+
+
+def _length(model_dir: str) -> int:
+    with open(os.path.join(model_dir, "config.json"), encoding="utf-8") as stream:
+        config = json.load(stream)
+    parts = [config, *(config.get(key) for key in ("text_config", "llm_config", "language_config"))]
+    known = [
+        part[key] for part in parts if isinstance(part, dict) for key in _LENGTHS if isinstance(part.get(key), int)
+    ]
+    return min([_MOST_TOKENS, *(length for length in known if length > 0)])

@@ -1,0 +1,100 @@
+"""Which tensor of the checkpoint wrote where, without a value being stored."""
+# mypy: disable-error-code="import-not-found,no-any-unimported,unused-ignore"
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from .regions import View, boxes, unwritten
+
+if TYPE_CHECKING:
+    from .regions import Box
+
+# How many tensors later one is held by no variable of a loader that has gone on.
+_TURNS = 3
+
+PRIMING = -1
+"""In the place of a tensor's number: what is written then was written before."""
+
+
+class Ledger:
+    """Note each write into the model, and which tensor it came from.
+
+    A write is attributed to the tensor whose storage it reads, or else to the one that was handed out last.
+    """
+
+    def __init__(self, model: Any) -> None:  # noqa: ANN401  # vLLM's models are not typed
+        self.current = PRIMING
+        self.wrote: set[int] = set()
+        """The numbers of the tensors that something was written from."""
+        self._places: dict[int, set[View]] = {}
+        self._fed: dict[int, tuple[int, weakref.ref[Any]]] = {}
+        self._recent: list[tuple[int, weakref.ref[Any]]] = []
+        self._kept: dict[int, weakref.ref[Any]] = {}
+        self._held = []
+        for tensor in _tensors(model):
+            # Held, so that no other storage gets its address.
+            self._held.append(tensor.data)
+            self._places.setdefault(_storage(tensor), set())
+
+    def hand_out(self, number: int, tensor: Any) -> None:  # noqa: ANN401
+        """Say which tensor the loader gets next."""
+        self.current = number
+        if number == PRIMING:
+            return
+        held = weakref.ref(tensor)
+        self._fed[_storage(tensor)] = number, held
+        self._recent.append((number, held))
+        if len(self._recent) > _TURNS:
+            earlier, reference = self._recent.pop(0)
+            if earlier not in self.wrote and reference() is not None:
+                self._kept[earlier] = reference
+
+    def write(self, destination: Any, source: Any = None) -> None:  # noqa: ANN401
+        """Note that `destination`, a view of some tensor, gets values."""
+        written = self._places.get(_storage(destination))
+        if written is None:
+            return
+        written.add(view_of(destination))
+        if source is not None:
+            number, held = self._fed.get(_storage(source), (PRIMING, None))
+            if held is not None and held() is not None:
+                self.wrote.add(number)
+                return
+        if self.current != PRIMING:
+            self.wrote.add(self.current)
+
+    def kept(self, number: int) -> str | None:
+        """Say what became of a tensor that the loader held back: None where it did not."""
+        if number not in self._kept:
+            return None
+        return "waiting" if self._kept[number]() is not None else "used"
+
+    def holes(self, parameter: Any) -> list[Box]:  # noqa: ANN401
+        """Give the parts of a parameter that got no value."""
+        written = self._places.get(_storage(parameter))
+        if written is None:
+            # It has another storage than when the model was built: the loader has put a tensor in its place.
+            return []
+        whole = view_of(parameter)
+        return unwritten(whole.shape, [box for part in written for box in boxes(whole, part)])
+
+
+def view_of(tensor: Any) -> View:  # noqa: ANN401
+    """Describe a tensor as a view of its storage."""
+    return View(tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()))
+
+
+def _storage(tensor: Any) -> int:  # noqa: ANN401
+    address: int = tensor.untyped_storage()._cdata  # noqa: SLF001  # torch has no public identity of a storage
+    return address
+
+
+def _tensors(model: Any) -> list[Any]:  # noqa: ANN401
+    """Give all tensors that hang on the model: also those that no module has registered."""
+    found = []
+    for module in model.modules():
+        found += [*module._parameters.values(), *module._buffers.values()]  # noqa: SLF001  # duplicates too
+        found += [value for value in vars(module).values() if hasattr(value, "untyped_storage")]
+    return [tensor for tensor in found if tensor is not None]
