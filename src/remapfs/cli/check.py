@@ -45,6 +45,14 @@ Examples:
     help="What wants the tensors: a checkpoint directory, a shard, an index JSON, a text file of names; "
     "or vllm, for a dry run of its loader.",
 )
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="With --against vllm: the Python of the environment that vLLM is installed in.  [default: this one]",
+)
+@click.option(
+    "--trust-remote-code", is_flag=True, help="With --against vllm: let it run the checkpoint's own code."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def check(  # noqa: PLR0913  # one argument an option
     source: str,
@@ -54,6 +62,8 @@ def check(  # noqa: PLR0913  # one argument an option
     *,
     force: bool,
     reference: str,
+    python: str | None,
+    trust_remote_code: bool,
     as_json: bool,
 ) -> None:
     """Say whether SOURCE, remapped, has exactly the tensors that REF wants.
@@ -61,7 +71,10 @@ def check(  # noqa: PLR0913  # one argument an option
     Nothing is mounted, no weight is read. Exit code 0 if it will load, 1 if not.
     """
     made = plan_for(source, preset, rules_file, mode, force=force)
-    answer = check_against(made, reference)
+    with output.progress() as progress:
+        answer = check_against(
+            made, reference, python=python, trust_remote_code=trust_remote_code, progress=progress
+        )
     found = problems(answer.judged)
     if as_json:
         click.echo(json.dumps(_as_json(answer, found), indent=2, ensure_ascii=False))

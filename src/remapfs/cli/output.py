@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +12,7 @@ import click
 from remapfs.plan.model import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from remapfs.errors import RemapError
     from remapfs.plan.model import Finding
@@ -45,6 +46,24 @@ def size(number: int) -> str:
         if number >= unit:
             return f"{number / unit:.1f} {name}"
     return f"{number} B"
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Give a function that shows what is being done and how far it is, in one line that is gone at the end.
+
+    It takes a sentence, how many are done and of how many, 0 where not known. Only a terminal sees it.
+    """
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from rich.console import Console  # noqa: PLC0415  # start-up time: most commands show no progress
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+        yield lambda doing, done, of: bar.update(task, description=doing, completed=done, total=of or None)
 
 
 def coloured(*, err: bool = False) -> bool:
