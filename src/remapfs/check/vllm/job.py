@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
+from remapfs.checkpoint.index import SUFFIX
 from remapfs.errors import RemapError
 from remapfs.plan.documents import apply_jq, decode, encode
 from remapfs.present.reader import open_file
@@ -49,6 +50,8 @@ def write_job(plan: Plan, folder: str, *, trust_remote_code: bool) -> list[Prese
     for path, file in files.items():
         if path in shards:
             _write(folder, "model", path, b"")
+        elif path.endswith(SUFFIX):
+            _write(folder, "model", path, _short_index(_content(file)))
         elif path.endswith(_READ) and posixpath.basename(path) not in _NOT_READ:
             _write(folder, "model", path, _content(file))
     other = _as_preset_would(decode(_CONFIG, _content(files[_CONFIG])), _content(files[_CONFIG]), shards)
@@ -93,6 +96,13 @@ def _as_preset_would(
     except RemapError:
         return None
     return encode(changed, text) if any(hits) else None
+
+
+def _short_index(text: bytes) -> bytes:
+    """Keep one name a shard: vLLM asks an index only which shards there are."""
+    document = orjson.loads(text)
+    shards = {shard: name for name, shard in document["weight_map"].items()}
+    return orjson.dumps(document | {"weight_map": {name: shard for shard, name in shards.items()}})
 
 
 def _write(folder: str, part: str, path: str, content: bytes) -> None:

@@ -66,6 +66,7 @@ def built(config: Any, scratch: str) -> Iterator[Any]:  # noqa: ANN401
         except Exception as error:
             raise NotBuilt(sentence(error, 600)) from error
         _remember(model)
+        _plain_parameters()
         yield model
 
 
@@ -78,30 +79,33 @@ def inspect_here() -> None:
         lazy.inspect_model_cls = lambda self: info.from_model_cls(self.load_model_cls())
 
 
+def _plain_parameters() -> None:
+    """Spare vLLM's parameters a detour that leads back to what torch's own do."""
+    from vllm.model_executor import parameter  # noqa: PLC0415
+
+    base = getattr(parameter, "BasevLLMParameter", None)
+    if base is not None:
+        base.__torch_function__ = torch._C._disabled_torch_function_impl  # noqa: SLF001  # as torch's Parameter
+
+
 def _remember(model: Any) -> None:  # noqa: ANN401
-    """Keep what loaders compute when they start: they are started again after each refusal."""
+    """Keep the lists of parameters, which loaders make when they start: they are started after each refusal."""
     for module in model.modules():
-        for name in ("named_parameters", "get_expert_mapping"):
-            method = getattr(module, name, None)
-            if callable(method):
-                object.__setattr__(module, name, _Remembered(method))
+        object.__setattr__(module, "named_parameters", _Remembered(module.named_parameters))
 
 
 class _Remembered:
-    """A method whose results are computed once for each set of arguments."""
+    """A method that gives an iterator, whose items are computed once for each set of arguments."""
 
     def __init__(self, method: Any) -> None:  # noqa: ANN401
         self._method = method
-        self._results: dict[Any, Any] = {}
+        self._results: dict[Any, list[Any]] = {}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def __call__(self, *args: Any, **kwargs: Any) -> Iterator[Any]:  # noqa: ANN401
         key = args, tuple(sorted(kwargs.items()))
         if key not in self._results:
-            result = self._method(*args, **kwargs)
-            # A generator can be read only once.
-            self._results[key] = result if isinstance(result, (list, dict)) else list(result)
-        result = self._results[key]
-        return iter(result) if isinstance(result, list) and self._method.__name__ == "named_parameters" else result
+            self._results[key] = list(self._method(*args, **kwargs))
+        return iter(self._results[key])
 
 
 def _length(model_dir: str) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ _NAMES = {
 }
 
 
+@cache
 def torch_dtype(name: str) -> Any:  # noqa: ANN401  # torch is not there when types are checked
     """Give torch's dtype for a dtype as headers write it: None where this torch has none."""
     return getattr(torch, _NAMES[name], None) if name in _NAMES else None

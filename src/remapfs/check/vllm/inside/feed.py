@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -11,21 +11,48 @@ from .dtypes import torch_dtype
 from .events import sentence
 from .kinds import Item, Kinds
 from .ledger import PRIMING
+from .shortlist import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .kinds import Key
+    from .kinds import Kind
     from .ledger import Ledger
 
 _EVERY = 5_000
+_META = torch.device("meta")
 
 
 class CannotTell(Exception):
     """The loader asks for something that a dry run does not have."""
 
 
-class Feeder:
+class Fed(NamedTuple):
+    """What became of the tensors, by their numbers."""
+
+    refused: dict[int, str]
+    alike: set[int]
+    """Refused like others of their kind, without having been tried."""
+    wrote: set[int]
+    """Something was written from them."""
+    kept: dict[int, bool]
+    """Held back by the loader, and whether it has used them since."""
+    unread: set[int]
+    """Not asked for."""
+    after: str
+    """What the loader raised after the last tensor."""
+
+
+def feed(model: Any, items: list[Item], ledger: Ledger, progress: Callable[[int], None]) -> Fed:  # noqa: ANN401
+    """Feed all of `items` in their order."""
+    feeder = _Feeder(model, items, ledger, progress)
+    feeder.feed(items)
+    return Fed(
+        feeder.refused, feeder.alike, ledger.wrote, ledger.kept(), feeder.unread, feeder.after
+    )
+
+
+class _Feeder:
     """Feed names in their order and note the refusals.
 
     An exception ends the generators of a loader, and with them the variables of its loop. So it is started
@@ -40,26 +67,32 @@ class Feeder:
     ) -> None:
         self.refused: dict[int, str] = {}
         self.alike: set[int] = set()
-        """Refused like others of their kind, without having been tried."""
-        self.unread: list[Item] = []
+        self.unread: set[int] = set()
         self.after = ""
-        """What the loader raised after the last tensor."""
         self._model = model
         self._ledger = ledger
         self._progress = progress
         self._kinds = Kinds(items)
-        self._last: dict[Key, Item] = {}
+        self._last: dict[Kind, Item] = {}
         self._current: Item | None = None
+        self._handed = (PRIMING, "")
+        self._turns = 0
         self._skipped: list[Item] = []
         self._done = 0
+        shorten(model, self._in_hand)
+
+    def feed(self, items: list[Item]) -> None:
+        """Feed all, then once more what others of its kind had spoken for until one was accepted."""
         self._run(items)
-        mixed = [item for item in self._skipped if self._kinds.is_mixed(item)]
-        alone = [item for item in self._skipped if not self._kinds.is_mixed(item)]
-        self._skipped = []
-        self._run(mixed)
-        for item in alone + self._skipped:
+        skipped, self._skipped = self._skipped, []
+        self._run([item for item in skipped if self._kinds.of(item).accepted])
+        for item in [item for item in skipped if not self._kinds.of(item).accepted] + self._skipped:
             self.refused[item.number] = self._kinds.reason(item)
             self.alike.add(item.number)
+
+    def _in_hand(self) -> tuple[int, str]:
+        """Give the tensor that the loader got last."""
+        return self._handed
 
     def _run(self, items: list[Item]) -> None:
         left = iter(items)
@@ -73,7 +106,7 @@ class Feeder:
                     continue
             if not self._finished:
                 # It stopped asking without having failed.
-                self.unread += list(left)
+                self.unread |= {item.number for item in left}
             return
 
     def _refuse(self, error: Exception) -> bool:
@@ -92,6 +125,7 @@ class Feeder:
     def _weights(self, left: Iterator[Item]) -> Iterator[tuple[str, Any]]:
         for item in list(self._last.values()):
             self._ledger.hand_out(PRIMING, None)
+            self._hand(item)
             yield item.name, _tensor(item)
         for item in left:
             self._accept()
@@ -104,10 +138,15 @@ class Feeder:
                 self._progress(self._done)
             tensor = _tensor(item)
             self._ledger.hand_out(item.number, tensor)
+            self._hand(item)
             yield item.name, tensor
             del tensor
         self._accept()
         self._finished = True
+
+    def _hand(self, item: Item) -> None:
+        self._turns += 1
+        self._handed = self._turns, item.name
 
     def _accept(self) -> None:
         """Note that the tensor that was handed out last is behind the loader."""
@@ -116,13 +155,13 @@ class Feeder:
             return
         self._kinds.accepted(item)
         if item.number in self._ledger.wrote:
-            key = self._kinds.key(item)
-            self._last.pop(key, None)
-            self._last[key] = item
+            kind = self._kinds.of(item)
+            self._last.pop(kind, None)
+            self._last[kind] = item
 
 
 def _tensor(item: Item) -> Any:  # noqa: ANN401
-    return torch.empty(item.shape, dtype=torch_dtype(item.dtype), device="meta")
+    return torch.empty(item.shape, dtype=torch_dtype(item.dtype), device=_META)
 
 
 def _raise_if_undecidable(error: Exception) -> None:

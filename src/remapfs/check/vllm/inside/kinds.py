@@ -11,7 +11,6 @@ _NUMBER = re.compile(r"\d+")
 ENOUGH = 4
 _SAMPLES = 8
 
-Key = tuple[object, ...]
 
 
 class Item(NamedTuple):
@@ -23,18 +22,21 @@ class Item(NamedTuple):
     shape: tuple[int, ...]
 
 
-class _Kind:
-    def __init__(self) -> None:
-        self.members: list[Item] = []
+class Kind:
+    """Names of one kind, what became of those that were tried, and which are to be tried in any case."""
+
+    def __init__(self, members: list[Item] | None = None) -> None:
+        self.members = members or []
         self.samples: set[int] = set()
         self.refused = 0
         self.accepted = 0
         self.reason = ""
+        """The last refusal."""
 
     def choose(self) -> None:
+        """Choose the samples: the first, the last and some between."""
         last = len(self.members) - 1
-        spread = {round(i * last / (_SAMPLES - 1)) for i in range(_SAMPLES)}
-        self.samples = {self.members[i].number for i in spread}
+        self.samples = {self.members[round(i * last / (_SAMPLES - 1))].number for i in range(_SAMPLES)}
 
 
 class Kinds:
@@ -44,64 +46,62 @@ class Kinds:
     """
 
     def __init__(self, items: list[Item]) -> None:
-        self._kinds: dict[Key, _Kind] = {}
-        self._key: dict[int, Key] = {}
-        texts: dict[tuple[str, str, tuple[int, ...]], Key] = {}
+        self._layers: dict[tuple[Kind, str], Kind] = {}
+        self._kind: dict[int, Kind] = {}
+        kinds: dict[tuple[str, str, tuple[int, ...]], Kind] = {}
         for item in items:
-            text = _NUMBER.sub("#", item.name), item.dtype, item.shape
-            key = texts.setdefault(text, text)
-            self._key[item.number] = key
-            self._kinds.setdefault(key, _Kind()).members.append(item)
-        for kind in self._kinds.values():
+            key = _NUMBER.sub("#", item.name), item.dtype, item.shape
+            kind = kinds.get(key)
+            if kind is None:
+                kind = kinds[key] = Kind()
+            kind.members.append(item)
+            self._kind[item.number] = kind
+        for kind in kinds.values():
             kind.choose()
 
-    def key(self, item: Item) -> Key:
-        """Give what an item has in common with the others of its kind."""
-        return self._key[item.number]
+    def of(self, item: Item) -> Kind:
+        """Give the kind that an item is of, whatever its layer."""
+        return self._kind[item.number]
 
     def is_settled(self, item: Item) -> bool:
         """Whether the kind's refusals speak for this item."""
-        kind = self._of(item)
+        kind = self._kind[item.number]
+        if not kind.refused:
+            return False
+        kind = self._narrow(item, kind)
         return kind.refused >= ENOUGH and not kind.accepted and item.number not in kind.samples
-
-    def is_mixed(self, item: Item) -> bool:
-        """Whether others of the item's kind are accepted."""
-        return bool(self._kinds[self.key(item)].accepted)
 
     def accepted(self, item: Item) -> None:
         """Note that the loader took an item."""
-        for kind in self._both(item):
-            kind.accepted += 1
+        kind = self._kind[item.number]
+        kind.accepted += 1
+        if kind.refused:
+            self._narrow(item, kind).accepted += 1
 
     def refused(self, item: Item, reason: str) -> None:
         """Note that the loader stopped at an item."""
-        for kind in self._both(item):
-            kind.refused += 1
-            kind.reason = reason
+        kind = self._kind[item.number]
+        kind.refused += 1
+        kind.reason = reason
+        narrow = self._narrow(item, kind)
+        if narrow is not kind:
+            narrow.refused += 1
+            narrow.reason = reason
 
     def reason(self, item: Item) -> str:
         """Give the refusal that speaks for an item."""
-        return self._of(item).reason
+        return self._narrow(item, self._kind[item.number]).reason
 
-    def _of(self, item: Item) -> _Kind:
-        whole = self._kinds[self.key(item)]
-        return self._of_layer(item, whole) if whole.accepted and whole.refused else whole
-
-    def _both(self, item: Item) -> list[_Kind]:
-        whole = self._kinds[self.key(item)]
-        layer = self._kinds.get((*self.key(item), _layer(item)))
-        if layer is None and whole.accepted and whole.refused:
-            layer = self._of_layer(item, whole)
-        return [whole] if layer is None else [whole, layer]
-
-    def _of_layer(self, item: Item, whole: _Kind) -> _Kind:
-        key = *self.key(item), _layer(item)
-        kind = self._kinds.get(key)
-        if kind is None:
-            kind = self._kinds[key] = _Kind()
-            kind.members = [member for member in whole.members if _layer(member) == key[-1]]
-            kind.choose()
-        return kind
+    def _narrow(self, item: Item, kind: Kind) -> Kind:
+        """Give the items of the same layer, if some of the kind are accepted and some are not."""
+        if not (kind.accepted and kind.refused):
+            return kind
+        key = kind, _layer(item)
+        narrow = self._layers.get(key)
+        if narrow is None:
+            narrow = self._layers[key] = Kind([other for other in kind.members if _layer(other) == key[1]])
+            narrow.choose()
+        return narrow
 
 
 def _layer(item: Item) -> str:

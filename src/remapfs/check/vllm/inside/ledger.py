@@ -18,6 +18,10 @@ PRIMING = -1
 """In the place of a tensor's number: what is written then was written before."""
 
 
+Place = tuple[int, tuple[int, ...], tuple[int, ...]]
+"""What a View has: plain, because there are as many as tensors."""
+
+
 class Ledger:
     """Note each write into the model, and which tensor it came from.
 
@@ -28,7 +32,7 @@ class Ledger:
         self.current = PRIMING
         self.wrote: set[int] = set()
         """The numbers of the tensors that something was written from."""
-        self._places: dict[int, set[View]] = {}
+        self._places: dict[int, set[Place]] = {}
         self._fed: dict[int, tuple[int, weakref.ref[Any]]] = {}
         self._recent: list[tuple[int, weakref.ref[Any]]] = []
         self._kept: dict[int, weakref.ref[Any]] = {}
@@ -56,7 +60,7 @@ class Ledger:
         written = self._places.get(_storage(destination))
         if written is None:
             return
-        written.add(view_of(destination))
+        written.add((destination.storage_offset(), tuple(destination.shape), destination.stride()))
         if source is not None:
             number, held = self._fed.get(_storage(source), (PRIMING, None))
             if held is not None and held() is not None:
@@ -65,11 +69,18 @@ class Ledger:
         if self.current != PRIMING:
             self.wrote.add(self.current)
 
-    def kept(self, number: int) -> str | None:
-        """Say what became of a tensor that the loader held back: None where it did not."""
-        if number not in self._kept:
-            return None
-        return "waiting" if self._kept[number]() is not None else "used"
+    def kept(self) -> dict[int, bool]:
+        """Say which tensors the loader held back, and whether it has let go of them since."""
+        return {number: reference() is None for number, reference in self._kept.items()}
+
+    def places(self) -> dict[int, set[Place]]:
+        """Give what was written of each storage, for a ledger of the same model in another process."""
+        return self._places
+
+    def merge(self, places: dict[int, set[Place]]) -> None:
+        """Take in what was written in another process that has the same model."""
+        for storage, written in places.items():
+            self._places[storage] |= written
 
     def holes(self, parameter: Any) -> list[Box]:  # noqa: ANN401
         """Give the parts of a parameter that got no value."""
@@ -77,13 +88,8 @@ class Ledger:
         if written is None:
             # It has another storage than when the model was built: the loader has put a tensor in its place.
             return []
-        whole = view_of(parameter)
-        return unwritten(whole.shape, [box for part in written for box in boxes(whole, part)])
-
-
-def view_of(tensor: Any) -> View:  # noqa: ANN401
-    """Describe a tensor as a view of its storage."""
-    return View(tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()))
+        whole = View(parameter.storage_offset(), tuple(parameter.shape), parameter.stride())
+        return unwritten(whole.shape, [box for part in written for box in boxes(whole, View(*part))])
 
 
 def _storage(tensor: Any) -> int:  # noqa: ANN401

@@ -7,17 +7,21 @@ import gc
 import importlib
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import build, files, stand_ins
 from .dtypes import torch_dtype
 from .events import Events, sentence
-from .feed import CannotTell, Feeder
+from .feed import CannotTell
+from .halves import feed
 from .kinds import Item
 from .ledger import Ledger
 from .missing import missing
 from .unused import ByDesign
 from .writes import Notices, watched
+
+if TYPE_CHECKING:
+    from .feed import Fed
 
 _LOADERS = ("auto", "hf", "safetensors", "mistral")
 
@@ -87,15 +91,18 @@ def _load(  # noqa: PLR0913  # what was made on the way here
 
     ledger, notices = Ledger(model), Notices()
     with watched(ledger, notices):
-        fed = Feeder(model, items, ledger, lambda done: events.send("progress", done=done, of=len(items)))
+        fed = feed(model, items, ledger, lambda done: events.send("progress", done=done, of=len(items)))
         design = ByDesign(model, config.model_config.hf_config)
         for item in items:
-            outcome = _outcome(item, fed, ledger, design)
+            outcome = _outcome(item, fed, design)
             if outcome:
                 outcomes.append([item.number, *outcome])
         lacking = missing(model, ledger)
-    if fed.unread:
-        notes.append(f"vLLM's loader stopped asking before the last {len(fed.unread):,} tensors")
+    if fed.alike:
+        notes.append(
+            f"{len(fed.alike):,} tensors were not tried but judged like others of their kind: those were all"
+            " refused, among them the first, the last and some between"
+        )
     if notices.compared:
         notes.append("vLLM compares some values, such as scales: they were taken to agree")
     events.send(
@@ -132,20 +139,20 @@ def _name(item: Item) -> bytes:
     return item.name.encode()
 
 
-def _outcome(item: Item, fed: Feeder, ledger: Ledger, design: ByDesign) -> tuple[str, str] | None:
+def _outcome(item: Item, fed: Fed, design: ByDesign) -> tuple[str, str] | None:
     """Give the outcome and its reason: None where the tensor loads and there is nothing to say."""
     number = item.number
     if number in fed.refused:
-        reason = fed.refused[number]
-        return "refused", f"{reason} (judged like others of its kind)" if number in fed.alike else reason
-    if number in ledger.wrote:
+        return "refused", fed.refused[number]
+    if number in fed.wrote:
         return None
-    kept = ledger.kept(number)
-    if kept == "used":
+    if fed.kept.get(number):
         return "loads", "the loader kept it and combined it with others"
-    reason_given = design.reason(item.name)
-    if reason_given is not None:
-        return "unused", reason_given
-    if kept == "waiting":
+    by_design = design.reason(item.name)
+    if by_design is not None:
+        return "unused", by_design
+    if number in fed.kept:
         return "ignored", "the loader keeps it for another tensor, which does not come"
+    if number in fed.unread:
+        return "ignored", "the loader has stopped asking for tensors before it"
     return "ignored", "the loader skips it without a word: nothing is written into any parameter"

@@ -52,8 +52,9 @@ def _copy(ledger: Ledger) -> Callable[..., Any]:
 
     def copy_(self: Any, src: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         if src.is_meta and not self.is_meta:
+            # torch copies nothing out of a meta tensor; this fails where the shapes make a copy fail.
             src.expand(self.shape)
-        else:
+        elif src.shape != self.shape or not self.is_meta:
             original(self, src, *args, **kwargs)
         ledger.write(self, src)
         return self
@@ -66,13 +67,13 @@ def _set_item(ledger: Ledger) -> Callable[..., None]:
 
     def set_item(self: Any, index: Any, value: Any) -> None:  # noqa: ANN401
         source = value if isinstance(value, torch.Tensor) else None
+        part = self[index]
         if source is not None and source.is_meta and not self.is_meta:
-            source.expand(self[index].shape)
-        else:
+            _without_leading_ones(source, part.dim()).expand(part.shape)
+        elif source is None or source.shape != part.shape or not self.is_meta:
             original(self, index, value)
         # An index of tensors gives a copy: what it wrote is then not known, and all counts.
-        part = self[index] if _is_view(index) else self
-        ledger.write(part, source)
+        ledger.write(part if _is_view(index) else self, source)
 
     return set_item
 
@@ -99,6 +100,12 @@ def _truth(notices: Notices) -> Callable[[Any], bool]:
         return False
 
     return truth
+
+
+def _without_leading_ones(tensor: Any, most: int) -> Any:  # noqa: ANN401
+    while tensor.dim() > most and tensor.shape[0] == 1:
+        tensor = tensor[0]
+    return tensor
 
 
 def _is_view(index: Any) -> bool:  # noqa: ANN401
