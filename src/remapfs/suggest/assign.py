@@ -1,0 +1,224 @@
+"""Which kind of the source is which kind of the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from remapfs.suggest.forms import Fit, dtype_fit, shape_fit
+from remapfs.suggest.kinds import shown
+from remapfs.suggest.matching import NO, best_pairs
+from remapfs.suggest.words import lexicon, odd_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from remapfs.suggest.kinds import Kind, Slots
+    from remapfs.suggest.matching import Scores
+    from remapfs.suggest.words import Lexicon
+
+_SHAPE = {Fit.NEVER: NO, Fit.DIFFERENT: -200, Fit.UNKNOWN: 0, Fit.SOME: 250, Fit.SAME: 500}
+_NUMBERS = {Fit.NEVER: NO, Fit.DIFFERENT: -300, Fit.UNKNOWN: 0, Fit.SOME: 300, Fit.SAME: 400}
+_DTYPE = {Fit.NEVER: NO, Fit.DIFFERENT: 0, Fit.UNKNOWN: 0, Fit.SOME: 50, Fit.SAME: 100}
+# Out of 1000. Without a shape that agrees, names must be alike for a pair to be believed.
+_ALIKE_WITHOUT_SHAPES = 300
+_ALIKE_IN_ANOTHER_SHAPE = 500
+_NOTHING_IN_COMMON = 200
+_LEAST = 400
+_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Pairs of kinds' texts that were chosen in one way among several that fit."""
+
+    why: str
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Pairs of kinds; `decided` are those for which others fit too, `undecided` says what ties."""
+
+    pairs: tuple[tuple[Kind, Kind], ...]
+    decided: tuple[Choice, ...]
+    undecided: tuple[str, ...]
+
+
+def assign(source: Sequence[Kind], wanted: Sequence[Kind]) -> Assignment:
+    """Pair kinds by what is known of them: same name first, then shape, dtype and numbers, then likeness."""
+    by_text = {kind.text: kind for kind in wanted}
+    same = [(kind, by_text[kind.text]) for kind in source if kind.text in by_text and _can(kind, by_text)]
+    taken = {kind.text for kind, _ in same}
+    table = _Table(
+        [kind for kind in source if kind.text not in taken],
+        [kind for kind in wanted if kind.text not in taken],
+        _domains(wanted),
+    )
+    found, words = table.settle()
+    tied = {row for row, column in found.items() if table.again.get(row) != column}
+    tied |= {row for row, column in table.again.items() if found.get(row) != column}
+    sure = {row: column for row, column in sorted(found.items()) if row not in tied}
+    return Assignment(
+        (*same, *((table.source[row], table.wanted[column]) for row, column in sure.items())),
+        tuple(table.explain(sure, words)),
+        tuple(table.ties(tied, found)),
+    )
+
+
+def numbers_fit(source: Kind, wanted: Kind, domain: Sequence[frozenset[str]]) -> Fit:
+    """Compare the numbers that occur; `domain` are those that the reference has at all, slot by slot."""
+    if source.depth != wanted.depth:
+        return Fit.NEVER
+    if source.numbers == wanted.numbers:
+        return Fit.SAME
+    if _within(source, domain) == wanted.numbers:
+        return Fit.SOME
+    return Fit.DIFFERENT if source.numbers.isdisjoint(wanted.numbers) else Fit.UNKNOWN
+
+
+def _within(kind: Kind, domain: Sequence[frozenset[str]]) -> frozenset[Slots]:
+    return frozenset(
+        numbers
+        for numbers in kind.numbers
+        if all(number in known for number, known in zip(numbers, domain, strict=True))
+    )
+
+
+def _domains(wanted: Iterable[Kind]) -> dict[int, list[frozenset[str]]]:
+    columns: dict[int, list[set[str]]] = {}
+    for kind in wanted:
+        sets = columns.setdefault(kind.depth, [set() for _ in range(kind.depth)])
+        for seen, numbers in zip(sets, zip(*kind.numbers, strict=True), strict=False):
+            seen.update(numbers)
+    return {depth: [frozenset(seen) for seen in sets] for depth, sets in columns.items()}
+
+
+def _can(kind: Kind, by_text: Mapping[str, Kind]) -> bool:
+    other = by_text[kind.text]
+    return shape_fit(kind, other) is not Fit.NEVER and dtype_fit(kind, other) is not Fit.NEVER
+
+
+@dataclass
+class _Table:
+    source: list[Kind]
+    wanted: list[Kind]
+    domains: dict[int, list[frozenset[str]]]
+    again: dict[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def structure(self) -> Scores:
+        """How well each pair fits, names aside."""
+        scores = np.full((len(self.source), len(self.wanted)), NO, dtype=np.int64)
+        for row, ours in enumerate(self.source):
+            for column, theirs in enumerate(self.wanted):
+                if ours.depth == theirs.depth:
+                    parts = (
+                        _SHAPE[shape_fit(ours, theirs)],
+                        _DTYPE[dtype_fit(ours, theirs)],
+                        _NUMBERS[numbers_fit(ours, theirs, self.domains[theirs.depth])],
+                    )
+                    scores[row, column] = NO if NO in parts else sum(parts)
+        return scores
+
+    @cached_property
+    def shapes(self) -> list[list[Fit]]:
+        return [[shape_fit(ours, theirs) for theirs in self.wanted] for ours in self.source]
+
+    def settle(self) -> tuple[dict[int, int], Lexicon]:
+        """Pair, learn from the pairs that are sure what odd words mean, and pair again."""
+        texts = [kind.text for kind in (*self.source, *self.wanted)]
+        learnt: dict[str, str] = {}
+        words = lexicon(texts, learnt)
+        scores = self._scores(words)
+        found = best_pairs(scores, _LEAST)
+        for _ in range(_ROUNDS):
+            more = self._learn(found, words)
+            if not more.items() - learnt.items():
+                break
+            learnt |= more
+            words = lexicon(texts, learnt)
+            scores = self._scores(words)
+            found = best_pairs(scores, _LEAST)
+        # The same, met in the opposite order: what comes out otherwise is a tie.
+        rows, columns = len(self.source) - 1, len(self.wanted) - 1
+        mirrored = best_pairs(np.ascontiguousarray(scores[::-1, ::-1]), _LEAST)
+        self.again = {rows - row: columns - column for row, column in mirrored.items()}
+        return found, words
+
+    def _scores(self, words: Lexicon) -> Scores:
+        scores = self.structure.copy()
+        for row, column in zip(*np.nonzero(self.structure > NO), strict=True):
+            alike = words.likeness(self.source[row].text, self.wanted[column].text)
+            fit = self.shapes[row][column]
+            if (fit is Fit.UNKNOWN and alike < _ALIKE_WITHOUT_SHAPES) or (
+                fit is Fit.DIFFERENT and alike < _ALIKE_IN_ANOTHER_SHAPE
+            ):
+                scores[row, column] = NO
+            else:
+                scores[row, column] += alike
+        return scores
+
+    def _learn(self, found: Mapping[int, int], words: Lexicon) -> dict[str, str]:
+        votes: dict[str, set[str]] = {}
+        for row, column in found.items():
+            if any(self._rivals(row, column)):
+                continue
+            odd = odd_words(
+                words.bag(self.source[row].text, source=True), words.bag(self.wanted[column].text)
+            )
+            if odd:
+                votes.setdefault(odd[0], set()).add(odd[1])
+        return {word: meant.pop() for word, meant in sorted(votes.items()) if len(meant) == 1}
+
+    def _rivals(self, row: int, column: int) -> tuple[list[int], list[int]]:
+        """Find the other rows and columns that fit as well, names aside."""
+        fit = self.structure[row, column]
+        rows = [int(other) for other in np.nonzero(self.structure[:, column] >= fit)[0] if other != row]
+        columns = [int(other) for other in np.nonzero(self.structure[row] >= fit)[0] if other != column]
+        return rows, columns
+
+    def explain(self, pairs: Mapping[int, int], words: Lexicon) -> Iterator[Choice]:
+        """Say how pairs were chosen for which something else fits, those together that could be exchanged."""
+        groups: dict[int, list[int]] = {}
+        leader: dict[int, int] = {}
+        owner = {column: row for row, column in pairs.items()}
+        why: dict[int, str] = {}
+        for row, column in pairs.items():
+            rows, columns = self._rivals(row, column)
+            if self.shapes[row][column] is Fit.DIFFERENT:
+                why[row] = "by name, in another shape"
+            elif rows or columns:
+                linked = {row, *rows, *(owner[other] for other in columns if other in owner)}
+                first = min({leader.get(other, other) for other in linked})
+                leader |= dict.fromkeys(linked, first)
+                why[row] = "alike in shape, dtype and numbers, told apart by name"
+            elif words.likeness(self.source[row].text, self.wanted[column].text) < _NOTHING_IN_COMMON:
+                why[row] = "only because shape, dtype and numbers fit nothing else"
+        for row in why:
+            groups.setdefault(leader.get(row, row), []).append(row)
+        for rows in groups.values():
+            for reason in dict.fromkeys(why[row] for row in rows):
+                own = [row for row in rows if why[row] == reason]
+                yield Choice(
+                    reason,
+                    tuple((self.source[row].text, self.wanted[pairs[row]].text) for row in own),
+                )
+
+    def ties(self, tied: Iterable[int], found: Mapping[int, int]) -> Iterable[str]:
+        """Say which kinds could be exchanged."""
+        groups: dict[frozenset[int], list[int]] = {}
+        for row in sorted(tied):
+            fitting = frozenset(
+                column
+                for column in {found.get(other) for other in tied} | {self.again.get(other) for other in tied}
+                if column is not None and self.structure[row, column] > NO
+            )
+            groups.setdefault(fitting, []).append(row)
+        for columns, rows in groups.items():
+            ours = ", ".join(shown(self.source[row].text) for row in rows)
+            theirs = ", ".join(shown(self.wanted[column].text) for column in sorted(columns))
+            yield f"{ours} could be any of {theirs}: names, shapes and numbers fit alike"
