@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ _ALIKE_WITHOUT_SHAPES = 300
 _ALIKE_IN_ANOTHER_SHAPE = 500
 _NOTHING_IN_COMMON = 200
 _LEAST = 400
+_ALIKE = "alike in shape, dtype and numbers, told apart by name"
 _ROUNDS = 3
 
 
@@ -50,13 +52,13 @@ class Assignment:
 
 def assign(source: Sequence[Kind], wanted: Sequence[Kind]) -> Assignment:
     """Pair kinds by what is known of them: same name first, then shape, dtype and numbers, then likeness."""
-    by_text = {kind.text: kind for kind in wanted}
-    same = [(kind, by_text[kind.text]) for kind in source if kind.text in by_text and _can(kind, by_text)]
-    taken = {kind.text for kind, _ in same}
+    same = _alike(source, wanted)
+    taken, given = {kind.text for kind, _ in same}, {kind.text for _, kind in same}
     table = _Table(
         [kind for kind in source if kind.text not in taken],
-        [kind for kind in wanted if kind.text not in taken],
+        [kind for kind in wanted if kind.text not in given],
         _domains(wanted),
+        _family(source, wanted),
     )
     found, words = table.settle()
     tied = {row for row, column in found.items() if table.again.get(row) != column}
@@ -67,6 +69,23 @@ def assign(source: Sequence[Kind], wanted: Sequence[Kind]) -> Assignment:
         tuple(table.explain(sure, words)),
         tuple(table.ties(tied, found)),
     )
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Whether the reference is another model of the family: with other sizes, or with other layers."""
+
+    sizes: bool
+    layers: bool
+
+
+def _family(source: Sequence[Kind], wanted: Sequence[Kind]) -> _Family:
+    ours = {shape for kind in source for shape in kind.shapes}
+    theirs = {shape for kind in wanted for shape in kind.shapes}
+    layers = [
+        {numbers[0] for kind in kinds if kind.depth for numbers in kind.numbers} for kinds in (source, wanted)
+    ]
+    return _Family(2 * len(ours & theirs) < len(theirs), layers[0] != layers[1])
 
 
 def numbers_fit(source: Kind, wanted: Kind, domain: Sequence[frozenset[str]]) -> Fit:
@@ -97,8 +116,40 @@ def _domains(wanted: Iterable[Kind]) -> dict[int, list[frozenset[str]]]:
     return {depth: [frozenset(seen) for seen in sets] for depth, sets in columns.items()}
 
 
-def _can(kind: Kind, by_text: Mapping[str, Kind]) -> bool:
-    other = by_text[kind.text]
+def _alike(source: Sequence[Kind], wanted: Sequence[Kind]) -> list[tuple[Kind, Kind]]:
+    """Pair what has the same name, or would have but for the start that most names change in the same way."""
+    by_text = {kind.text: kind for kind in wanted}
+    pairs: dict[str, Kind] = {}
+    for old, new in (("", ""), *_common_start(source, wanted)):
+        for kind in source:
+            other = by_text.get(new + kind.text[len(old) :]) if kind.text.startswith(old) else None
+            if other and kind.text not in pairs and _can(kind, other):
+                pairs[kind.text] = other
+                del by_text[other.text]
+    return [(kind, pairs[kind.text]) for kind in source if kind.text in pairs]
+
+
+def _common_start(source: Sequence[Kind], wanted: Sequence[Kind]) -> list[tuple[str, str]]:
+    votes: Counter[tuple[str, str]] = Counter()
+    for ours in source:
+        for theirs in wanted:
+            if ours.leaf == theirs.leaf:
+                old, new = _before_common_end(ours.text.split("."), theirs.text.split("."))
+                votes["".join(f"{part}." for part in old), "".join(f"{part}." for part in new)] += 1
+    return [
+        start for start, number in votes.most_common(1) if 2 * number > len(source) and start[0] != start[1]
+    ]
+
+
+def _before_common_end(ours: list[str], theirs: list[str]) -> tuple[list[str], list[str]]:
+    while len(ours) > 1 and len(theirs) > 1 and ours[-1] == theirs[-1]:
+        ours, theirs = ours[:-1], theirs[:-1]
+    if ours[-1] == theirs[-1]:
+        return ours[:-1], theirs[:-1]
+    return ours, theirs
+
+
+def _can(kind: Kind, other: Kind) -> bool:
     return shape_fit(kind, other) is not Fit.NEVER and dtype_fit(kind, other) is not Fit.NEVER
 
 
@@ -107,19 +158,22 @@ class _Table:
     source: list[Kind]
     wanted: list[Kind]
     domains: dict[int, list[frozenset[str]]]
+    family: _Family
     again: dict[int, int] = field(default_factory=dict)
 
     @cached_property
     def structure(self) -> Scores:
         """How well each pair fits, names aside."""
         scores = np.full((len(self.source), len(self.wanted)), NO, dtype=np.int64)
+        shapes = _SHAPE | ({Fit.DIFFERENT: 0} if self.family.sizes else {})
+        numbers = _NUMBERS | ({Fit.DIFFERENT: -100} if self.family.layers else {})
         for row, ours in enumerate(self.source):
             for column, theirs in enumerate(self.wanted):
                 if ours.depth == theirs.depth:
                     parts = (
-                        _SHAPE[shape_fit(ours, theirs)],
+                        shapes[shape_fit(ours, theirs)],
                         _DTYPE[dtype_fit(ours, theirs)],
-                        _NUMBERS[numbers_fit(ours, theirs, self.domains[theirs.depth])],
+                        numbers[numbers_fit(ours, theirs, self.domains[theirs.depth])],
                     )
                     scores[row, column] = NO if NO in parts else sum(parts)
         return scores
@@ -183,7 +237,7 @@ class _Table:
 
     def explain(self, pairs: Mapping[int, int], words: Lexicon) -> Iterator[Choice]:
         """Say how pairs were chosen for which something else fits, those together that could be exchanged."""
-        groups: dict[int, list[int]] = {}
+        groups: dict[int | str, list[int]] = {}
         leader: dict[int, int] = {}
         owner = {column: row for row, column in pairs.items()}
         why: dict[int, str] = {}
@@ -195,18 +249,16 @@ class _Table:
                 linked = {row, *rows, *(owner[other] for other in columns if other in owner)}
                 first = min({leader.get(other, other) for other in linked})
                 leader |= dict.fromkeys(linked, first)
-                why[row] = "alike in shape, dtype and numbers, told apart by name"
+                why[row] = _ALIKE
             elif words.likeness(self.source[row].text, self.wanted[column].text) < _NOTHING_IN_COMMON:
                 why[row] = "only because shape, dtype and numbers fit nothing else"
-        for row in why:
-            groups.setdefault(leader.get(row, row), []).append(row)
+        for row, reason in why.items():
+            groups.setdefault(leader.get(row, row) if reason == _ALIKE else reason, []).append(row)
         for rows in groups.values():
-            for reason in dict.fromkeys(why[row] for row in rows):
-                own = [row for row in rows if why[row] == reason]
-                yield Choice(
-                    reason,
-                    tuple((self.source[row].text, self.wanted[pairs[row]].text) for row in own),
-                )
+            yield Choice(
+                why[rows[0]],
+                tuple((self.source[row].text, self.wanted[pairs[row]].text) for row in rows),
+            )
 
     def ties(self, tied: Iterable[int], found: Mapping[int, int]) -> Iterable[str]:
         """Say which kinds could be exchanged."""

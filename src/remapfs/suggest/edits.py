@@ -56,7 +56,9 @@ class Edit:
     def cost(self) -> tuple[int, int, int]:
         """What a reader pays: regular expressions, segments cut in two, and length."""
         cut = (not self.start and self.old[0] != ".") + (not self.end and self.old[-1] != ".")
-        return (not self.literal) + cut, self.old.count("."), len(self.old) + len(self.new)
+        # What only adds text should say where: it would add it again wherever else its words stand.
+        adds = not self.start and (self.new.endswith(self.old) or self.new.startswith(self.old))
+        return (not self.literal) + cut + adds, self.old.count("."), len(self.old) + len(self.new)
 
     @cached_property
     def pattern(self) -> Pattern:

@@ -81,18 +81,15 @@ def _right(kind: Kind, targets: Targets, outcome: dict[str, str | None]) -> bool
     return all(outcome[name] == new for name, new in zip(kind.names, fill(target, kind.slots), strict=True))
 
 
-def _drops(kinds: Iterable[Kind]) -> list[_Draft]:
-    leaves: dict[str, str] = {}
-    for kind in kinds:
-        leaves.setdefault(".".join(kind.text.split(".")[-2:]), kind.names[0])
-    return [
-        _Draft(
-            ("[[drop]]", f"match = '\\.{re.escape(leaf)}$'"),
-            example,
-            "scales of a quantised KV cache: the reference is quantised and has none",
-        )
-        for leaf, example in leaves.items()
-    ]
+def _drops(kinds: Sequence[Kind]) -> list[_Draft]:
+    if not kinds:
+        return []
+    ends = sorted({re.escape(".".join(kind.text.split(".")[-2:])) for kind in kinds})
+    pattern = ends[0] if len(ends) == 1 else f"(?:{'|'.join(ends)})"
+    because = (
+        "scales of a quantised KV cache: the reference is quantised, has their layers, and has none of them"
+    )
+    return [_Draft(("[[drop]]", f"match = '\\.{pattern}$'"), kinds[0].names[0], because)]
 
 
 def _renames(kinds: Sequence[Kind], chosen: Iterable[Edit]) -> list[_Draft]:

@@ -90,7 +90,9 @@ class Lexicon:
                 both = self._weight(word) + self._weight(other)
                 common += _look(word, other) * both / 2
                 whole -= _look(word, other) * both / 2
-        return round(_WHOLE * common / whole) if whole else _WHOLE
+        alike = _WHOLE * common / whole if whole else _WHOLE
+        # Where the words are the same, so much the better if they are spelt and divided the same.
+        return round(alike * (1 - _SPELLING) + _WHOLE * _SPELLING * _spelt_alike(source, wanted))
 
     def _sum(self, found: Iterable[str]) -> float:
         return sum(self._weight(word) for word in found)
@@ -100,6 +102,7 @@ class Lexicon:
 
 
 _ALIKE = 0.4
+_SPELLING = 0.1
 
 
 def lexicon(texts: Iterable[str], learnt: Mapping[str, str]) -> Lexicon:
@@ -113,6 +116,11 @@ def odd_words(one: Counter[str], other: Counter[str]) -> tuple[str, str] | None:
     """Give the one word on each side that the other does not have, if there is just one."""
     left, right = list((one - other).elements()), list((other - one).elements())
     return (left[0], right[0]) if len(left) == len(right) == 1 else None
+
+
+def _spelt_alike(one: str, other: str) -> float:
+    ours, theirs = Counter(one.split(".")), Counter(other.split("."))
+    return 2 * sum((ours & theirs).values()) / (sum(ours.values()) + sum(theirs.values()))
 
 
 @cache
