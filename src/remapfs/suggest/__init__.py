@@ -1,6 +1,7 @@
 """Rules for a model that has no preset, found by comparing its names with those that are wanted."""
 
 from remapfs.suggest.engine import suggest
+from remapfs.suggest.fixes import Fix, fixes
 from remapfs.suggest.model import Decision, LeftOver, Named, Suggested, Suggestion
 
-__all__ = ["Decision", "LeftOver", "Named", "Suggested", "Suggestion", "suggest"]
+__all__ = ["Decision", "Fix", "LeftOver", "Named", "Suggested", "Suggestion", "fixes", "suggest"]

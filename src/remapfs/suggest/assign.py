@@ -30,6 +30,7 @@ _ALIKE_IN_ANOTHER_SHAPE = 500
 _NOTHING_IN_COMMON = 200
 _LEAST = 400
 _ALIKE = "alike in shape, dtype and numbers, told apart by name"
+_NAMES_ONLY = "told apart by name, as shape and dtype are not known"
 _ROUNDS = 3
 
 
@@ -249,7 +250,7 @@ class _Table:
                 linked = {row, *rows, *(owner[other] for other in columns if other in owner)}
                 first = min({leader.get(other, other) for other in linked})
                 leader |= dict.fromkeys(linked, first)
-                why[row] = _ALIKE
+                why[row] = _ALIKE if self.shapes[row][column] is not Fit.UNKNOWN else _NAMES_ONLY
             elif words.likeness(self.source[row].text, self.wanted[column].text) < _NOTHING_IN_COMMON:
                 why[row] = "only because shape, dtype and numbers fit nothing else"
         for row, reason in why.items():
