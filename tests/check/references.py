@@ -46,4 +46,4 @@ def found(answer: Answer) -> list[tuple[str, str, int]]:
 
 def asked(plan: Plan, reference: Path) -> list[tuple[str, str, int]]:
     """Check a plan and give the problems."""
-    return found(check_against(plan, str(reference)))
+    return found(check_against(plan, str(reference))[0])

@@ -54,7 +54,7 @@ def test_a_remapped_checkpoint_loads_against_a_copy_under_the_wanted_names(
     tmp_path: Path, native: Path
 ) -> None:
     """All tensors load, and none is missing."""
-    answer = check_against(planned(demo(tmp_path / "hf")), str(native))
+    answer, _ = check_against(planned(demo(tmp_path / "hf")), str(native))
     assert answer.loads
     assert {each.outcome for each in answer.judged} == {Outcome.LOADS}
     assert len(answer.judged) == 296
@@ -62,7 +62,7 @@ def test_a_remapped_checkpoint_loads_against_a_copy_under_the_wanted_names(
 
 def test_names_that_no_rule_changed_are_all_missing_and_all_unexpected(tmp_path: Path, native: Path) -> None:
     """Without rules nothing of the Hugging Face checkpoint is what the native one wants."""
-    answer = check_against(planned(demo(tmp_path / "hf"), preset=None), str(native))
+    answer, _ = check_against(planned(demo(tmp_path / "hf"), preset=None), str(native))
     counts = {
         outcome: sum(n for kind, _, n in found(answer) if kind == outcome) for outcome, _, _ in found(answer)
     }
@@ -77,6 +77,17 @@ def test_a_wrong_rule_is_found(seed: str, tmp_path: Path, native: Path) -> None:
         ("missing", right, tensors),
         ("unexpected", wrong, tensors),
     ]
+
+
+@pytest.mark.parametrize("seed", SEEDED)
+def test_the_fix_that_is_offered_puts_it_right(seed: str, tmp_path: Path, native: Path) -> None:
+    """The rule of the report, put behind the wrong one, makes the checkpoint load."""
+    rule = SEEDED[seed][0]
+    source = demo(tmp_path / "hf")
+    _, problems = check_against(planned(source, rule), str(native))
+    (fix,) = {problem.fix for problem in problems if problem.fix}
+    answer, problems = check_against(planned(source, rule + fix), str(native))
+    assert (answer.loads, problems) == (True, [])
 
 
 def test_two_projections_that_changed_places_are_found_by_their_shapes(tmp_path: Path, native: Path) -> None:
@@ -107,7 +118,7 @@ def test_a_quantised_checkpoint_may_be_compared_with_the_plain_one(tmp_path: Pat
         ["n.weight", "F32", [4]],
     ]
     (tmp_path / "nvfp4/m.safetensors").write_bytes(shard({"tensors": quantised}))
-    answer = check_against(planned(tmp_path / "nvfp4", preset=None), str(tmp_path / "plain"))
+    answer, _ = check_against(planned(tmp_path / "nvfp4", preset=None), str(tmp_path / "plain"))
     assert answer.loads
     converted, taken = answer.notes
     assert converted == "1 tensor in another float dtype than in the reference: readers convert"
@@ -124,7 +135,7 @@ def test_a_plain_weight_where_a_quantised_one_is_wanted_is_found(tmp_path: Path)
     ):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "m.safetensors").write_bytes(shard({"tensors": tensors}))
-    answer = check_against(planned(tmp_path / "here", preset=None), str(tmp_path / "there"))
+    answer, _ = check_against(planned(tmp_path / "here", preset=None), str(tmp_path / "there"))
     assert found(answer) == [("missing", "a.weight_scale_inv", 1), ("different", "a.weight", 1)]
     reasons = [each.reason for each in answer.judged if each.outcome is Outcome.DIFFERENT]
     assert reasons == ["not quantised here: BF16 [4, 64] here, F8_E4M3 [4, 64] wanted"]
@@ -134,7 +145,7 @@ def test_a_dropped_tensor_that_is_not_wanted_does_no_harm(tmp_path: Path) -> Non
     """It is counted as dropped, and the checkpoint loads."""
     (tmp_path / "m.safetensors").write_bytes(shard({"tensors": [["a", "F32", [1]], ["k_scale", "F32", []]]}))
     (tmp_path / "names.txt").write_text("# what the reader wants\na\n")
-    answer = check_against(
+    answer, _ = check_against(
         planned(tmp_path, "[[drop]]\nsuffix = 'k_scale'\n", preset=None), str(tmp_path / "names.txt")
     )
     assert answer.loads
@@ -167,7 +178,7 @@ def test_a_plain_matrix_that_the_config_does_not_exclude_is_noted(tmp_path: Path
     plan = planned(source)
     names = tmp_path / "names.txt"
     names.write_text("\n".join(name for each in plan.shards for _, name in each.presented()))
-    answer = check_against(plan, str(names))
+    answer, _ = check_against(plan, str(names))
     assert answer.loads
     assert answer.notes == (
         "1 matrices are not quantised, and not listed as such in config.json: layers.1.ffn.gate.weight",
@@ -183,7 +194,7 @@ def test_components_in_sub_directories_are_told_apart(tmp_path: Path) -> None:
             (tmp_path / side / component / "m.safetensors").write_bytes(
                 shard({"tensors": [["conv.weight", "F32", [size]]]})
             )
-    answer = check_against(planned(tmp_path / "here", preset=None), str(tmp_path / "there"))
+    answer, _ = check_against(planned(tmp_path / "here", preset=None), str(tmp_path / "there"))
     assert found(answer) == [("different", "unet/conv.weight", 1)]
 
 

@@ -6,8 +6,10 @@ import posixpath
 import sys
 from typing import TYPE_CHECKING, Any
 
+from remapfs.check.advice import advise
 from remapfs.check.compare import compare
 from remapfs.check.config import compare_config
+from remapfs.check.problems import problems
 from remapfs.check.reference import read_reference
 from remapfs.check.vllm import run_loader
 from remapfs.checkpoint.scan import CONFIGS
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from remapfs.check.model import Answer
+    from remapfs.check.problems import Problem
     from remapfs.plan import Plan
 
 VLLM = "vllm"
@@ -30,17 +33,21 @@ def check_against(
     python: str | None = None,
     trust_remote_code: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
-) -> Answer:
+) -> tuple[Answer, list[Problem]]:
     """Compare with a checkpoint directory, a shard, an index or a file of names; or run vLLM's loader dry.
+
+    Returns every tensor's outcome, and what does not load by pattern, with what would put it right.
 
     `reference` is "vllm" for that: `python` is then the interpreter of vLLM's environment, by default the
     current one, and `progress` is told what is being done, how many tensors are behind it and of how many.
     """
     if reference == VLLM:
         interpreter = python or sys.executable
-        return run_loader(plan, interpreter, trust_remote_code=trust_remote_code, progress=progress)
+        answer = run_loader(plan, interpreter, trust_remote_code=trust_remote_code, progress=progress)
+        return answer, problems(answer.judged)
     wanted = read_reference(reference)
-    return compare_config(plan, compare(plan, wanted), presented_configs(plan))
+    answer = compare_config(plan, compare(plan, wanted), presented_configs(plan))
+    return answer, problems(answer.judged, advise(plan, answer.judged, wanted.tensors))
 
 
 def presented_configs(plan: Plan) -> dict[str, Any]:

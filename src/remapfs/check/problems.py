@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from remapfs.plan.patterns import Pattern, split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from remapfs.check.model import Judged, Outcome
 
@@ -41,17 +42,31 @@ class Problem:
         return self.name or self.source or ""
 
 
-def problems(judged: Iterable[Judged]) -> list[Problem]:
-    """Group what does not load by outcome, names and reason, each up to its numbers; the worst first."""
-    groups: dict[tuple[Outcome, _Parts | None, _Parts | None, _Parts], _Group] = {}
+class Advice(NamedTuple):
+    """What names should be called: the pattern of the right names, and the text of a rule that gives them."""
+
+    nearest: str | None
+    fix: str | None
+
+
+NO_ADVICE: Final = Advice(None, None)
+
+
+def problems(judged: Iterable[Judged], advice: Mapping[str, Advice] = MappingProxyType({})) -> list[Problem]:
+    """Group what does not load by outcome, names, reason and advice, up to numbers; the worst first.
+
+    `advice` is by presented name.
+    """
+    groups: dict[tuple[object, ...], _Group] = {}
     for each in judged:
         if each.outcome.harmless:
             continue
         source, name = _split(each.source), _split(each.name)
-        key = each.outcome, source and source[0], name and name[0], split(each.reason)[0]
+        advised = advice.get(each.name, NO_ADVICE) if each.name else NO_ADVICE
+        key = each.outcome, source and source[0], name and name[0], split(each.reason)[0], advised
         group = groups.get(key)
         if group is None:
-            group = groups[key] = _Group(each, _empty(source), _empty(name))
+            group = groups[key] = _Group(each, advised, _empty(source), _empty(name))
         for pattern, found in ((group.source, source), (group.name, name)):
             if pattern is not None and found is not None:
                 pattern.add(found[1])
@@ -67,7 +82,14 @@ def _merged(found: Iterable[Problem]) -> Iterable[Problem]:
     """Take together the tensors of a module that fail alike, such as a weight and its scales."""
     modules: dict[tuple[object, ...], list[Problem]] = {}
     for problem in found:
-        key = problem.outcome, _module(problem.source), _module(problem.name), split(problem.reason)[0]
+        key = (
+            problem.outcome,
+            _module(problem.source),
+            _module(problem.name),
+            split(problem.reason)[0],
+            problem.nearest,
+            problem.fix,
+        )
         modules.setdefault(key, []).append(problem)
     for members in modules.values():
         yield replace(
@@ -95,6 +117,7 @@ def _leaves(patterns: list[str | None]) -> str | None:
 @dataclass(slots=True)
 class _Group:
     first: Judged
+    advice: Advice
     source: Pattern | None
     name: Pattern | None
     tensors: int = 0
@@ -109,6 +132,8 @@ class _Group:
             length=self.length,
             reason=self.first.reason,
             example=self.first.name or self.first.source or "",
+            nearest=self.advice.nearest,
+            fix=self.advice.fix,
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from remapfs.check import Outcome, check_against, problems
+from remapfs.check import Outcome, check_against
 from remapfs.cli import output
 from remapfs.cli.planning import plan_for, plan_options
 from remapfs.words import count
@@ -25,6 +25,7 @@ _COLOURS = {
     Outcome.DIFFERENT: "yellow",
     Outcome.UNEXPECTED: "yellow",
 }
+_FIXES = 6
 _EPILOG = """
 \b
 Examples:
@@ -72,38 +73,41 @@ def check(  # noqa: PLR0913  # one argument an option
     """
     made = plan_for(source, preset, rules_file, mode, force=force)
     with output.progress() as progress:
-        answer = check_against(
+        answer, found = check_against(
             made, reference, python=python, trust_remote_code=trust_remote_code, progress=progress
         )
-    found = problems(answer.judged)
     if as_json:
         click.echo(json.dumps(_as_json(answer, found), indent=2, ensure_ascii=False))
     else:
-        _show(answer, found)
+        _show(answer, found, f"remapfs suggest {source} {reference}")
     if not answer.loads:
         raise click.exceptions.Exit(1)
 
 
-def _show(answer: Answer, found: list[Problem]) -> None:
+def _show(answer: Answer, found: list[Problem], suggest: str) -> None:
+    # Rules for many patterns are fewer when they are found together.
+    fixes = len({problem.fix for problem in found if problem.fix})
     for outcome in dict.fromkeys(problem.outcome for problem in found):
         own = [problem for problem in found if problem.outcome is outcome]
         title = f"{outcome}: {count(sum(problem.tensors for problem in own), 'tensor')}"
         click.echo(click.style(title, fg=_COLOURS[outcome], bold=True) if output.coloured() else title)
         for problem in own:
-            _problem(problem)
+            _problem(problem, fix=fixes <= _FIXES)
     for note in answer.notes:
         click.echo(f"note: {note}")
+    if fixes > _FIXES:
+        click.echo(f"hint: {suggest} writes the rules that lead from these names to those")
     click.echo(_verdict(answer))
 
 
-def _problem(problem: Problem) -> None:
+def _problem(problem: Problem, *, fix: bool) -> None:
     moved = f"   (on disk: {problem.source})" if problem.source not in (None, problem.name) else ""
     click.echo(f"  {problem.pattern}   {count(problem.tensors, 'tensor')}{moved}")
     if problem.reason:
         click.echo(f"      {problem.reason}")
     if problem.nearest:
         click.echo(f"      nearest: {problem.nearest}")
-    if problem.fix:
+    if problem.fix and fix:
         first, *rest = problem.fix.splitlines()
         click.echo(f"      fix:     {first}")
         for line in rest:

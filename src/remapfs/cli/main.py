@@ -17,6 +17,7 @@ _COMMANDS: Final = {
     "umount": "Unmount what `mount` mounted, alive or dead.",
     "plan": "Show what a mount would show, without mounting.",
     "check": "Say whether it would load, before it is loaded.",
+    "suggest": "Write the rules that lead from one checkpoint's names to another's.",
     "presets": "List the presets, or print one.",
     "demo": "Make a small checkpoint, mount it, compare every tensor, leave nothing.",
 }
@@ -51,6 +52,8 @@ class _Commands(click.Group):
                 from remapfs.cli.plan import plan as command  # noqa: PLC0415
             case "check":
                 from remapfs.cli.check import check as command  # noqa: PLC0415
+            case "suggest":
+                from remapfs.cli.suggest import suggest as command  # noqa: PLC0415
             case "presets":
                 from remapfs.cli.presets import presets as command  # noqa: PLC0415
             case "demo":
