@@ -12,7 +12,7 @@ import numpy as np
 from remapfs.suggest.forms import Fit, dtype_fit, shape_fit
 from remapfs.suggest.kinds import shown
 from remapfs.suggest.matching import NO, best_pairs
-from remapfs.suggest.words import lexicon, odd_words
+from remapfs.suggest.words import changed_segments, lexicon
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -185,17 +185,17 @@ class _Table:
 
     def settle(self) -> tuple[dict[int, int], Lexicon]:
         """Pair, learn from the pairs that are sure what odd words mean, and pair again."""
-        texts = [kind.text for kind in (*self.source, *self.wanted)]
+        texts = [kind.text for kind in self.source], [kind.text for kind in self.wanted]
         learnt: dict[str, str] = {}
-        words = lexicon(texts, learnt)
+        words = lexicon(*texts, learnt)
         scores = self._scores(words)
         found = best_pairs(scores, _LEAST)
         for _ in range(_ROUNDS):
-            more = self._learn(found, words)
+            more = self._learn(found)
             if not more.items() - learnt.items():
                 break
             learnt |= more
-            words = lexicon(texts, learnt)
+            words = lexicon(*texts, learnt)
             scores = self._scores(words)
             found = best_pairs(scores, _LEAST)
         # The same, met in the opposite order: what comes out otherwise is a tie.
@@ -217,17 +217,19 @@ class _Table:
                 scores[row, column] += alike
         return scores
 
-    def _learn(self, found: Mapping[int, int], words: Lexicon) -> dict[str, str]:
+    def _learn(self, found: Mapping[int, int]) -> dict[str, str]:
+        """Take from the pairs that nothing else fits which segment became which."""
         votes: dict[str, set[str]] = {}
         for row, column in found.items():
-            if any(self._rivals(row, column)):
-                continue
-            odd = odd_words(
-                words.bag(self.source[row].text, source=True), words.bag(self.wanted[column].text)
-            )
-            if odd:
-                votes.setdefault(odd[0], set()).add(odd[1])
-        return {word: meant.pop() for word, meant in sorted(votes.items()) if len(meant) == 1}
+            if self.shapes[row][column] >= Fit.SOME and not any(self._rivals(row, column)):
+                for ours, theirs in changed_segments(self.source[row].text, self.wanted[column].text):
+                    votes.setdefault(ours, set()).add(theirs)
+        given = Counter(next(iter(meant)) for meant in votes.values() if len(meant) == 1)
+        return {
+            word: next(iter(meant))
+            for word, meant in sorted(votes.items())
+            if len(meant) == 1 and given[next(iter(meant))] == 1
+        }
 
     def _rivals(self, row: int, column: int) -> tuple[list[int], list[int]]:
         """Find the other rows and columns that fit as well, names aside."""

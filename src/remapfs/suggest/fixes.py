@@ -44,7 +44,7 @@ def fixes(unexpected: Sequence[Named], missing: Sequence[Named]) -> list[Fix]:
     modules: dict[tuple[str, str | None], list[Kind]] = {}
     for kind in ours:
         modules.setdefault((kind.module, _moved(kind.text, targets)), []).append(kind)
-    words = lexicon([kind.text for kind in (*ours, *theirs)], {})
+    words = lexicon([kind.text for kind in ours], [kind.text for kind in theirs], {})
     found = []
     for (module, moved), kinds in modules.items():
         names = tuple(name for kind in kinds for name in kind.names)

@@ -59,6 +59,13 @@ def find_targets(source: Sequence[Kind], wanted: Sequence[Kind]) -> Targets:
                 pairs.append((part, other[new]))
             if how:
                 decided.append(Choice(how, ((part.text, names[part.text]),)))
+    # A part whose weight went elsewhere, or is called otherwise, is a tensor like any other.
+    parts = [kind for own in our_parts.values() for kind in own.values() if kind.text not in names]
+    more = assign(parts, [kind for kind in wanted if kind.text not in covered])
+    names |= {ours.text: theirs.text for ours, theirs in more.pairs}
+    covered |= {theirs.text for _, theirs in more.pairs}
+    pairs += more.pairs
+    decided += more.decided
     kin = _kin(pairs)
     left = [kind for kind in source if kind.text not in names]
     quantised = bool(their_parts)
@@ -66,8 +73,9 @@ def find_targets(source: Sequence[Kind], wanted: Sequence[Kind]) -> Targets:
     absent = [name for kind in wanted if kind.text not in covered for name in kind.names]
     if not kin:
         absent += [name for ours, theirs in pairs for name in _lacking(ours, theirs)]
+    undecided = (*assignment.undecided, *more.undecided)
     notes = [*_notes(pairs, our_parts, their_parts, kin=kin)]
-    return Targets(names, tuple(drops), tuple(notes), tuple(decided), assignment.undecided, tuple(absent))
+    return Targets(names, tuple(drops), tuple(notes), tuple(decided), undecided, tuple(absent))
 
 
 def _mains(kinds: Iterable[Kind], parts: dict[str, dict[str, Kind]]) -> list[Kind]:

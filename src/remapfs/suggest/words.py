@@ -66,19 +66,23 @@ def words(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Weights of words, the rarer the more, and what the source's odd words were learnt to mean."""
+    """Weights of words, the rarer the more, and what segments of the source were learnt to be."""
 
     weights: Mapping[str, float]
     learnt: Mapping[str, str]
 
-    def bag(self, text: str, *, source: bool = False) -> Counter[str]:
-        """Count the words of a kind's text."""
-        found = words(text)
-        return Counter(self.learnt.get(word, word) for word in found) if source else Counter(found)
+    def read(self, text: str) -> str:
+        """Replace what was learnt in a text of the source."""
+        return ".".join(self.learnt.get(segment, segment) for segment in text.split("."))
 
     def likeness(self, source: str, wanted: str) -> int:
         """Say how alike two texts are, from 0 to 1000: the same words, and then words that look alike."""
-        ours, theirs = self.bag(source, source=True), self.bag(wanted)
+        # What was learnt of one place need not hold in another.
+        read = self.read(source)
+        return max(self._likeness(text, wanted) for text in dict.fromkeys((source, read)))
+
+    def _likeness(self, source: str, wanted: str) -> int:
+        ours, theirs = Counter(words(source)), Counter(words(wanted))
         shared = ours & theirs
         common = self._sum(shared.elements())
         left, right = ours - shared, theirs - shared
@@ -105,17 +109,23 @@ _ALIKE = 0.4
 _SPELLING = 0.1
 
 
-def lexicon(texts: Iterable[str], learnt: Mapping[str, str]) -> Lexicon:
-    """Weigh the words of all texts of both sides."""
-    texts = list(texts)
-    seen = Counter(learnt.get(word, word) for text in texts for word in set(words(text)))
+def lexicon(source: Iterable[str], wanted: Iterable[str], learnt: Mapping[str, str]) -> Lexicon:
+    """Weigh the words of both sides."""
+    lexicon = Lexicon({}, learnt)
+    texts = [*map(lexicon.read, source), *wanted]
+    seen = Counter(word for text in texts for word in set(words(text)))
     return Lexicon({word: log(1 + len(texts) / count) for word, count in seen.items()}, learnt)
 
 
-def odd_words(one: Counter[str], other: Counter[str]) -> tuple[str, str] | None:
-    """Give the one word on each side that the other does not have, if there is just one."""
-    left, right = list((one - other).elements()), list((other - one).elements())
-    return (left[0], right[0]) if len(left) == len(right) == 1 else None
+def changed_segments(source: str, wanted: str) -> list[tuple[str, str]]:
+    """Pair the segments that differ, from the end on, as far as slots stand in the same places."""
+    pairs = []
+    for ours, theirs in zip(reversed(source.split(".")), reversed(wanted.split(".")), strict=False):
+        if slot_number(ours) != slot_number(theirs):
+            break
+        if ours != theirs:
+            pairs.append((ours, theirs))
+    return pairs
 
 
 def _spelt_alike(one: str, other: str) -> float:
