@@ -29,8 +29,8 @@ def to_answer(plan: Plan, tensors: Sequence[Presented], report: Report) -> Answe
     if report.config_refused:
         judged.append(Judged(_CONFIG, _CONFIG, Outcome.REFUSED, report.config_refused, 0))
         notes.append(
-            f"vLLM refuses {_CONFIG} as it is presented; the names were judged with the one that the preset of"
-            " this model type makes of it"
+            f"vLLM refuses {_CONFIG} as it is presented; the names were judged with the one that the preset"
+            " of this model type makes of it"
         )
     if report.after:
         judged.append(Judged(None, "(after the last tensor)", Outcome.REFUSED, report.after, 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from remapfs.plan.extents import VirtualFile
 
 _CONFIG = "config.json"
+_LENGTH = struct.Struct("<Q")
 _READ = (".json", ".py", ".jinja")
 # A tokenizer is large and decides nothing about weights.
 _NOT_READ = frozenset({"tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model"})
@@ -35,7 +37,7 @@ class Presented(NamedTuple):
 
 
 def write_job(plan: Plan, folder: str, *, trust_remote_code: bool) -> list[Presented]:
-    """Write the job into `folder`: `model/` as vLLM would see it, an empty file in the place of each shard.
+    """Write the job into `folder`: `model/` as vLLM would see it, shards with a header and a hole.
 
     Returns the tensors; a tensor's place in the list is its number in what the process reports. Raises
     RemapError where no config.json is presented.
@@ -49,7 +51,9 @@ def write_job(plan: Plan, folder: str, *, trust_remote_code: bool) -> list[Prese
     shards = {planned.shard.file.path: list(planned.presented()) for planned in plan.shards}
     for path, file in files.items():
         if path in shards:
-            _write(folder, "model", path, b"")
+            _write(folder, "model", path, _header(file))
+            # As long as the shard, but nothing behind the header takes space.
+            os.truncate(os.path.join(folder, "model", path), file.size)
         elif path.endswith(SUFFIX):
             _write(folder, "model", path, _short_index(_content(file)))
         elif path.endswith(_READ) and posixpath.basename(path) not in _NOT_READ:
@@ -76,7 +80,7 @@ def write_job(plan: Plan, folder: str, *, trust_remote_code: bool) -> list[Prese
 def _as_preset_would(
     config: object, text: bytes, shards: dict[str, list[tuple[Tensor, str]]]
 ) -> bytes | None:
-    """Rewrite config.json with the preset that is called like the model type, None where that changes nothing.
+    """Rewrite config.json with the preset named like the model type; None where that changes nothing.
 
     vLLM refuses some configurations before it looks at a single name. With this one it goes on, and the names
     can be judged all the same.
@@ -98,6 +102,13 @@ def _as_preset_would(
     return encode(changed, text) if any(hits) else None
 
 
+def _header(file: VirtualFile) -> bytes:
+    """Read a shard's header with its length: vLLM looks at some names before it loads anything."""
+    with open_file(file) as stream:
+        length = stream.read(_LENGTH.size)
+        return length + stream.read(_LENGTH.unpack(length)[0])
+
+
 def _short_index(text: bytes) -> bytes:
     """Keep one name a shard: vLLM asks an index only which shards there are."""
     document = orjson.loads(text)
@@ -115,4 +126,3 @@ def _write(folder: str, part: str, path: str, content: bytes) -> None:
 def _content(file: VirtualFile) -> bytes:
     with open_file(file) as stream:
         return stream.readall()
-

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from remapfs.plan import Plan
 
 
-class LoaderUnavailable(RemapError):
+class LoaderUnavailable(RemapError):  # noqa: N818  # it says what the caller has to know
     """vLLM is there and takes the configuration, but its loader cannot be run dry: `message` says why.
 
     A comparison of names is then the next best thing.

@@ -23,7 +23,9 @@ _NAME = "remapfs_inside"
 _BOOTSTRAP = f"""
 import importlib.util, sys
 folder, job, descriptor = sys.argv[1:]
-spec = importlib.util.spec_from_file_location({_NAME!r}, folder + "/__init__.py", submodule_search_locations=[folder])
+spec = importlib.util.spec_from_file_location(
+    {_NAME!r}, folder + "/__init__.py", submodule_search_locations=[folder]
+)
 sys.modules[{_NAME!r}] = importlib.util.module_from_spec(spec)
 importlib.import_module({_NAME!r} + ".run").main(job, int(descriptor))
 """
@@ -76,8 +78,8 @@ class Report:
 def run(python: str, folder: str, progress: Callable[[str, int, int], None]) -> Report:
     """Run the job in `folder`, which takes all that is written.
 
-    Raises RemapError for an interpreter or a configuration that will not do, RuntimeFailure for a process that
-    ends without an answer.
+    Raises RemapError for an interpreter or a configuration that will not do, RuntimeFailure for a process
+    that ends without an answer.
     """
     scratch = os.path.join(folder, "scratch")
     os.makedirs(scratch)
@@ -133,6 +135,8 @@ class _Heard:
                 self.progress(f"loading {self.model}", 0, 0)
             case "progress":
                 self.progress(f"loading {self.model}", event["done"], event["of"])
+            case _:
+                pass  # an ending: report() reads it
 
     def report(self, python: str, status: int, log: str) -> Report:
         against = ", ".join(["vLLM " + self.version, *([self.model] if self.model else [])])
@@ -158,10 +162,11 @@ class _Heard:
                     f"{python} has no vLLM: {reason}",
                     "give the Python of the environment that vLLM is installed in: --python PATH",
                 )
-        raise RuntimeFailure(
-            f"vLLM's process ended {_ending(status)} without an answer; its last lines:\n{_tail(log)}",
-            "run the check once more; if it stays so, report it with these lines",
-        )
+            case _:
+                raise RuntimeFailure(
+                    f"vLLM's process ended {_ending(status)} without an answer; its end:\n{_tail(log)}",
+                    "run the check once more; if it stays so, report it with these lines",
+                )
 
 
 def _interpreter(python: str) -> str:

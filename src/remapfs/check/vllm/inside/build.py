@@ -1,4 +1,5 @@
 """Build the model that config.json names, without storage."""
+# ruff: noqa: ANN401  # vLLM and torch are not typed
 # mypy: disable-error-code="import-not-found,no-any-unimported,unused-ignore"
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import stand_ins
 from .events import sentence
 
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ _LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length
 _MOST_TOKENS = 1024
 
 
-class ConfigRefused(Exception):
+class ConfigRefused(Exception):  # noqa: N818  # it says what happened
     """vLLM does not take the configuration."""
 
 
-class NotBuilt(Exception):
+class NotBuilt(Exception):  # noqa: N818  # likewise
     """The model cannot be built here."""
 
 
-def engine_config(model_dir: str, *, trust_remote_code: bool) -> Any:  # noqa: ANN401  # vLLM is not typed
+def engine_config(model_dir: str, *, trust_remote_code: bool) -> Any:
     """Let vLLM read the configuration as `vllm serve` does."""
     from vllm.engine.arg_utils import EngineArgs  # noqa: PLC0415  # only after the stand-ins are in place
 
@@ -49,7 +49,7 @@ def engine_config(model_dir: str, *, trust_remote_code: bool) -> Any:  # noqa: A
 
 
 @contextmanager
-def built(config: Any, scratch: str) -> Iterator[Any]:  # noqa: ANN401
+def built(config: Any, scratch: str) -> Iterator[Any]:
     """Give the model on torch's meta device, in the surroundings that its loader expects."""
     from vllm.config import set_current_vllm_config  # noqa: PLC0415
     from vllm.distributed import init_distributed_environment, initialize_model_parallel  # noqa: PLC0415
@@ -88,8 +88,8 @@ def _plain_parameters() -> None:
         base.__torch_function__ = torch._C._disabled_torch_function_impl  # noqa: SLF001  # as torch's Parameter
 
 
-def _remember(model: Any) -> None:  # noqa: ANN401
-    """Keep the lists of parameters, which loaders make when they start: they are started after each refusal."""
+def _remember(model: Any) -> None:
+    """Keep the lists of parameters, which loaders make whenever they start: after each refusal."""
     for module in model.modules():
         object.__setattr__(module, "named_parameters", _Remembered(module.named_parameters))
 
@@ -97,11 +97,11 @@ def _remember(model: Any) -> None:  # noqa: ANN401
 class _Remembered:
     """A method that gives an iterator, whose items are computed once for each set of arguments."""
 
-    def __init__(self, method: Any) -> None:  # noqa: ANN401
+    def __init__(self, method: Any) -> None:
         self._method = method
         self._results: dict[Any, list[Any]] = {}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Iterator[Any]:  # noqa: ANN401
+    def __call__(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         key = args, tuple(sorted(kwargs.items()))
         if key not in self._results:
             self._results[key] = list(self._method(*args, **kwargs))
@@ -113,6 +113,10 @@ def _length(model_dir: str) -> int:
         config = json.load(stream)
     parts = [config, *(config.get(key) for key in ("text_config", "llm_config", "language_config"))]
     known = [
-        part[key] for part in parts if isinstance(part, dict) for key in _LENGTHS if isinstance(part.get(key), int)
+        part[key]
+        for part in parts
+        if isinstance(part, dict)
+        for key in _LENGTHS
+        if isinstance(part.get(key), int)
     ]
-    return min([_MOST_TOKENS, *(length for length in known if length > 0)])
+    return min([_MOST_TOKENS, *(int(length) for length in known if length > 0)])

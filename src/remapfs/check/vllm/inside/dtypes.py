@@ -1,4 +1,5 @@
 """The dtypes of the safetensors format in torch."""
+# ruff: noqa: ANN401  # vLLM and torch are not typed
 # mypy: disable-error-code="import-not-found,no-any-unimported,unused-ignore"
 
 from __future__ import annotations
@@ -30,6 +31,6 @@ _NAMES = {
 
 
 @cache
-def torch_dtype(name: str) -> Any:  # noqa: ANN401  # torch is not there when types are checked
+def torch_dtype(name: str) -> Any:
     """Give torch's dtype for a dtype as headers write it: None where this torch has none."""
     return getattr(torch, _NAMES[name], None) if name in _NAMES else None

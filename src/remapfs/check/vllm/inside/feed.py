@@ -1,4 +1,5 @@
 """Give a model's loader the tensors of a checkpoint, and go on after each refusal."""
+# ruff: noqa: ANN401  # vLLM and torch are not typed
 # mypy: disable-error-code="import-not-found,no-any-unimported,unused-ignore"
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _EVERY = 5_000
 _META = torch.device("meta")
 
 
-class CannotTell(Exception):
+class CannotTell(Exception):  # noqa: N818  # it says what happened
     """The loader asks for something that a dry run does not have."""
 
 
@@ -43,13 +44,11 @@ class Fed(NamedTuple):
     """What the loader raised after the last tensor."""
 
 
-def feed(model: Any, items: list[Item], ledger: Ledger, progress: Callable[[int], None]) -> Fed:  # noqa: ANN401
+def feed(model: Any, items: list[Item], ledger: Ledger, progress: Callable[[int], None]) -> Fed:
     """Feed all of `items` in their order."""
     feeder = _Feeder(model, items, ledger, progress)
     feeder.feed(items)
-    return Fed(
-        feeder.refused, feeder.alike, ledger.wrote, ledger.kept(), feeder.unread, feeder.after
-    )
+    return Fed(feeder.refused, feeder.alike, ledger.wrote, ledger.kept(), feeder.unread, feeder.after)
 
 
 class _Feeder:
@@ -63,7 +62,11 @@ class _Feeder:
     """
 
     def __init__(
-        self, model: Any, items: list[Item], ledger: Ledger, progress: Callable[[int], None]  # noqa: ANN401
+        self,
+        model: Any,
+        items: list[Item],
+        ledger: Ledger,
+        progress: Callable[[int], None],
     ) -> None:
         self.refused: dict[int, str] = {}
         self.alike: set[int] = set()
@@ -160,7 +163,7 @@ class _Feeder:
             self._last[kind] = item
 
 
-def _tensor(item: Item) -> Any:  # noqa: ANN401
+def _tensor(item: Item) -> Any:
     return torch.empty(item.shape, dtype=torch_dtype(item.dtype), device=_META)
 
 

@@ -1,4 +1,5 @@
 """Which shards vLLM reads, and in which order."""
+# ruff: noqa: ANN401  # vLLM and torch are not typed
 # mypy: disable-error-code="import-not-found,no-any-unimported,unused-ignore"
 
 from __future__ import annotations
@@ -12,11 +13,8 @@ from .events import sentence
 _DIGITS = re.compile(r"(\d+)")
 
 
-def chosen(loader: Any, model: Any, model_dir: str) -> list[str]:  # noqa: ANN401  # vLLM is not typed
-    """Ask vLLM's own loader which files it would read; paths below `model_dir`, in its order.
-
-    The directory has an empty file in the place of each shard, which is all that this looks at.
-    """
+def chosen(loader: Any, model: Any, model_dir: str) -> list[str]:
+    """Ask vLLM's own loader which files it would read; paths below `model_dir`, in its order."""
     _, files, safetensors, _ = loader._prepare_weights(  # noqa: SLF001  # there is no other way to ask
         model_dir,
         None,

@@ -1,4 +1,5 @@
 """Feed a large checkpoint on two cores: each of two processes has the whole model and half of the tensors."""
+# ruff: noqa: ANN401  # vLLM and torch are not typed
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 _WORTH_IT = 20_000
 
 
-def feed(model: Any, items: list[Item], ledger: Ledger, progress: Callable[[int], None]) -> Fed:  # noqa: ANN401
+def feed(model: Any, items: list[Item], ledger: Ledger, progress: Callable[[int], None]) -> Fed:
     """Feed all of `items`; the ledger knows of all writes afterwards.
 
-    The second half begins with the last tensor of each kind in the first, so that the loader remembers what it
-    would after the first half.
+    The second half begins with the last tensor of each kind in the first, so that the loader remembers what
+    it would after the first half.
     """
     if len(items) < _WORTH_IT or len(os.sched_getaffinity(0)) < 2:  # noqa: PLR2004  # a core for each half
         return feed_all(model, items, ledger, progress)
@@ -48,7 +49,7 @@ def feed(model: Any, items: list[Item], ledger: Ledger, progress: Callable[[int]
     return _joined(mine, theirs, {item.number for item in before})
 
 
-def _second_half(model: Any, items: list[Item], ledger: Ledger, descriptor: int) -> None:  # noqa: ANN401
+def _second_half(model: Any, items: list[Item], ledger: Ledger, descriptor: int) -> None:
     """Feed in the forked process, send what became of it, and end without any clean-up of the first one's."""
     status = 1
     try:

@@ -12,7 +12,6 @@ ENOUGH = 4
 _SAMPLES = 8
 
 
-
 class Item(NamedTuple):
     """A tensor of the checkpoint: its place in the whole list, and what its shard's header says."""
 

@@ -1,4 +1,5 @@
 """Which tensor of the checkpoint wrote where, without a value being stored."""
+# ruff: noqa: ANN401  # vLLM and torch are not typed
 # mypy: disable-error-code="import-not-found,no-any-unimported,unused-ignore"
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Ledger:
     A write is attributed to the tensor whose storage it reads, or else to the one that was handed out last.
     """
 
-    def __init__(self, model: Any) -> None:  # noqa: ANN401  # vLLM's models are not typed
+    def __init__(self, model: Any) -> None:
         self.current = PRIMING
         self.wrote: set[int] = set()
         """The numbers of the tensors that something was written from."""
@@ -42,7 +43,7 @@ class Ledger:
             self._held.append(tensor.data)
             self._places.setdefault(_storage(tensor), set())
 
-    def hand_out(self, number: int, tensor: Any) -> None:  # noqa: ANN401
+    def hand_out(self, number: int, tensor: Any) -> None:
         """Say which tensor the loader gets next."""
         self.current = number
         if number == PRIMING:
@@ -55,7 +56,7 @@ class Ledger:
             if earlier not in self.wrote and reference() is not None:
                 self._kept[earlier] = reference
 
-    def write(self, destination: Any, source: Any = None) -> None:  # noqa: ANN401
+    def write(self, destination: Any, source: Any = None) -> None:
         """Note that `destination`, a view of some tensor, gets values."""
         written = self._places.get(_storage(destination))
         if written is None:
@@ -82,7 +83,7 @@ class Ledger:
         for storage, written in places.items():
             self._places[storage] |= written
 
-    def holes(self, parameter: Any) -> list[Box]:  # noqa: ANN401
+    def holes(self, parameter: Any) -> list[Box]:
         """Give the parts of a parameter that got no value."""
         written = self._places.get(_storage(parameter))
         if written is None:
@@ -92,12 +93,12 @@ class Ledger:
         return unwritten(whole.shape, [box for part in written for box in boxes(whole, View(*part))])
 
 
-def _storage(tensor: Any) -> int:  # noqa: ANN401
+def _storage(tensor: Any) -> int:
     address: int = tensor.untyped_storage()._cdata  # noqa: SLF001  # torch has no public identity of a storage
     return address
 
 
-def _tensors(model: Any) -> list[Any]:  # noqa: ANN401
+def _tensors(model: Any) -> list[Any]:
     """Give all tensors that hang on the model: also those that no module has registered."""
     found = []
     for module in model.modules():

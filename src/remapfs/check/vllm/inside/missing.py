@@ -1,4 +1,5 @@
 """Which parameters are left without a value, also partly."""
+# ruff: noqa: ANN401  # vLLM and torch are not typed
 # mypy: disable-error-code="import-not-found,no-any-unimported,unused-ignore"
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _SHOWN = 8
 _EXPERT_PARTS = {"w13": ("w1 (gate)", "w3 (up)")}
 
 
-def missing(model: Any, ledger: Ledger) -> list[tuple[str, str]]:  # noqa: ANN401  # vLLM's models are not typed
+def missing(model: Any, ledger: Ledger) -> list[tuple[str, str]]:
     """Give (parameter, what of it has no value) for all that should come from the checkpoint."""
     modules = dict(model.named_modules())
     packed = getattr(model, "packed_modules_mapping", None) or {}
@@ -52,8 +53,13 @@ def _exempt(modules: dict[str, Any]) -> set[str]:
 _FROM_CONFIG = ("input_scale_ub",)
 
 
-def _describe(
-    holes: list[Box], parameter: Any, module: Any, path: str, leaf: str, packed: dict[str, list[str]]  # noqa: ANN401
+def _describe(  # noqa: PLR0913  # where the parameter is, and what it is made of
+    holes: list[Box],
+    parameter: Any,
+    module: Any,
+    path: str,
+    leaf: str,
+    packed: dict[str, list[str]],
 ) -> str:
     shape = tuple(parameter.shape)
     if holes == [tuple((0, size) for size in shape)]:
@@ -72,7 +78,11 @@ def _describe(
 
 
 def _where(
-    rest: list[tuple[int, tuple[int, int]]], shape: tuple[int, ...], names: list[str], dimension: int, sizes: list[int]
+    rest: list[tuple[int, tuple[int, int]]],
+    shape: tuple[int, ...],
+    names: list[str],
+    dimension: int,
+    sizes: list[int],
 ) -> str:
     texts = []
     for d, (start, stop) in rest:
@@ -83,7 +93,7 @@ def _where(
 
 def _named(start: int, stop: int, names: list[str], sizes: list[int]) -> str:
     found, at = [], 0
-    for name, size in zip(names, sizes):
+    for name, size in zip(names, sizes, strict=True):
         if start <= at and at + size <= stop:
             found.append(name)
         elif start < at + size and at < stop:
@@ -92,15 +102,19 @@ def _named(start: int, stop: int, names: list[str], sizes: list[int]) -> str:
     return " and ".join(found)
 
 
-def _is_expert(module: Any, shape: tuple[int, ...]) -> bool:  # noqa: ANN401
+def _is_expert(module: Any, shape: tuple[int, ...]) -> bool:
     experts = getattr(module, "local_num_experts", None)
     return isinstance(experts, int) and bool(shape) and shape[0] == experts
 
 
 def _parts(
-    parameter: Any, module: Any, path: str, leaf: str, packed: dict[str, list[str]]  # noqa: ANN401
+    parameter: Any,
+    module: Any,
+    path: str,
+    leaf: str,
+    packed: dict[str, list[str]],
 ) -> tuple[list[str], int, list[int]]:
-    """Give the names of the tensors that a parameter is put together from, along which dimension, and sizes."""
+    """Give the names of the tensors that make up a parameter, along which dimension, and their sizes."""
     shape = tuple(parameter.shape)
     if _is_expert(module, shape):
         names = list(_EXPERT_PARTS.get(leaf.partition("_")[0], ()))

@@ -24,8 +24,8 @@ class View(NamedTuple):
 def boxes(whole: View, part: View) -> list[Box]:
     """Give the indexes of `whole` that `part`, a view of the same storage, covers.
 
-    A view that steps over elements, or that is no box, is cut into runs of neighbours. One of more than 65,536
-    runs counts as all of `whole`: nothing that loads weights makes such a view.
+    A view that steps over elements, or that is no box, is cut into runs of neighbours. One of more than
+    65,536 runs counts as all of `whole`: nothing that loads weights makes such a view.
     """
     if not all(part.shape):
         return []
@@ -72,7 +72,7 @@ def _as_box(whole: View, part: View) -> list[Box] | None:
     rest = part.offset - whole.offset
     if rest < 0:
         return []
-    sizes = {stride: size for size, stride in zip(part.shape, part.strides) if size > 1}
+    sizes = {stride: size for size, stride in zip(part.shape, part.strides, strict=True) if size > 1}
     ranges: list[tuple[int, int]] = [(0, 1)] * len(whole.shape)
     for dimension in sorted(range(len(whole.shape)), key=lambda d: -whole.strides[d]):
         size, stride = whole.shape[dimension], whole.strides[dimension]
@@ -101,14 +101,14 @@ def _as_runs(whole: View, part: View) -> list[Box]:
         return everything
     found = []
     for index in product(*(range(size) for size in part.shape[:outer])):
-        start = part.offset - whole.offset + sum(i * s for i, s in zip(index, part.strides))
+        start = part.offset - whole.offset + sum(i * s for i, s in zip(index, part.strides, strict=False))
         found += _interval(whole.shape, start, start + run)
     return found
 
 
 def _contiguous(view: View) -> bool:
     expected = 1
-    for size, stride in zip(reversed(view.shape), reversed(view.strides)):
+    for size, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
         if size > 1 and stride != expected:
             return False
         expected *= size

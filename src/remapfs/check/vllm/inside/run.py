@@ -1,4 +1,5 @@
 """The dry run: read the job, build the model, feed it, tell what became of each tensor."""
+# ruff: noqa: ANN401  # vLLM and torch are not typed
 # mypy: disable-error-code="import-not-found,no-any-unimported,unused-ignore"
 
 from __future__ import annotations
@@ -75,7 +76,12 @@ def _config(job: dict[str, Any], job_dir: str) -> tuple[Any, str]:
 
 
 def _load(  # noqa: PLR0913  # what was made on the way here
-    model: Any, config: Any, job: dict[str, Any], job_dir: str, events: Events, refused: str  # noqa: ANN401
+    model: Any,
+    config: Any,
+    job: dict[str, Any],
+    job_dir: str,
+    events: Events,
+    refused: str,
 ) -> None:
     notes: list[str] = []
     numbers: dict[str, list[Item]] = {}
@@ -116,7 +122,10 @@ def _load(  # noqa: PLR0913  # what was made on the way here
 
 
 def _read(
-    model: Any, config: Any, model_dir: str, shards: dict[str, list[Item]]  # noqa: ANN401
+    model: Any,
+    config: Any,
+    model_dir: str,
+    shards: dict[str, list[Item]],
 ) -> tuple[list[Item], list[list[Any]]]:
     """Give the tensors of the shards that vLLM reads in its order, and the outcomes of the others."""
     from vllm.model_executor.model_loader import get_model_loader  # noqa: PLC0415
@@ -139,7 +148,9 @@ def _name(item: Item) -> bytes:
     return item.name.encode()
 
 
-def _outcome(item: Item, fed: Fed, design: ByDesign) -> tuple[str, str] | None:
+def _outcome(  # noqa: PLR0911  # one sentence each
+    item: Item, fed: Fed, design: ByDesign
+) -> tuple[str, str] | None:
     """Give the outcome and its reason: None where the tensor loads and there is nothing to say."""
     number = item.number
     if number in fed.refused:

@@ -1,4 +1,5 @@
 """The list of experts that a loader walks through for each name, cut to those that can match it."""
+# ruff: noqa: ANN401  # vLLM and torch are not typed
 # mypy: disable-error-code="import-not-found,no-any-unimported,unused-ignore"
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class Shortlist(list[Mapping]):
     """An expert mapping that leaves out the experts whose number is not the one in the tensor's name.
 
     A loop over all of 384 experts for each of their tensors is most of what loading costs. The last entry is
-    always given, so that the loop's variables end as they would. A loader that reads several tensors before it
-    handles the first gets the whole list, and so does a name without one expert's number: such as one of a
+    always given, so that the loop's variables end as they would. A loader that reads several tensors before
+    it handles the first gets the whole list, and so does a name without one expert's number: such as one of a
     shared expert, which some loaders number anew.
     """
 
@@ -58,12 +59,16 @@ class Shortlist(list[Mapping]):
         return iter(self._short.get(found[0], self[-1:]))
 
 
-def shorten(model: Any, current: Callable[[], tuple[int, str]]) -> None:  # noqa: ANN401  # vLLM is not typed
+def shorten(model: Any, current: Callable[[], tuple[int, str]]) -> None:
     """Give the loaders of a model short lists: where they ask a method for it, and where a function."""
     for module in model.modules():
         method = getattr(module, "get_expert_mapping", None)
         # What routed experts load themselves is looked up by the expert already.
-        if callable(method) and callable(getattr(module, "load_weights", None)) and not hasattr(module, "w13_weight"):
+        if (
+            callable(method)
+            and callable(getattr(module, "load_weights", None))
+            and not hasattr(module, "w13_weight")
+        ):
             object.__setattr__(module, "get_expert_mapping", _once(method, current))
     for name in {type(module).__module__ for module in model.modules()}:
         namespace = vars(sys.modules[name])
@@ -74,7 +79,7 @@ def shorten(model: Any, current: Callable[[], tuple[int, str]]) -> None:  # noqa
 def _once(make: Callable[..., Any], current: Callable[[], tuple[int, str]]) -> Callable[..., Any]:
     made: list[tuple[Any, Any]] = []
 
-    def mapping(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def mapping(*args: Any, **kwargs: Any) -> Any:
         for arguments, result in made:
             if arguments == (args, kwargs):
                 return result

@@ -2,6 +2,7 @@
 
 They stand for kernels, and for the choice of one. Names, shapes and what is left out stay vLLM's own.
 """
+# ruff: noqa: ANN401  # vLLM and torch are not typed
 # mypy: disable-error-code="import-not-found,no-any-unimported,attr-defined,unused-ignore"
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class _NoKernel(ModuleType):
     def __init__(self, *_: object, **__: object) -> None:
         super().__init__("no_kernel")
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # whatever vLLM asks for
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return None
@@ -29,7 +30,7 @@ class _NoKernel(ModuleType):
 class _NoStream(_NoKernel):
     """A CUDA stream or event: its methods do nothing."""
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         return super().__getattr__(name) or (lambda *_, **__: None)
 
 
@@ -59,7 +60,7 @@ def without_gpu() -> bool:
 
 
 def as_on_nvidia(architecture: str) -> None:
-    """Give DeepSeek V4 the names that vLLM wants on NVIDIA: its own for CPUs turn input scales into others."""
+    """Give DeepSeek V4 the names that vLLM wants on NVIDIA: those for CPUs have other input scales."""
     if not architecture.startswith("DeepseekV4"):
         return
     cpu = importlib.import_module("vllm.models.deepseek_v4.cpu.model")

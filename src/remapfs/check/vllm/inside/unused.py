@@ -1,4 +1,5 @@
 """Which tensors vLLM leaves out on purpose."""
+# ruff: noqa: ANN401  # vLLM and torch are not typed
 # mypy: disable-error-code="import-not-found,no-any-unimported,unused-ignore"
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ _ROTARY = ("rotary_pos_emb.inv_freq", "rotary_emb.inv_freq", "rotary_emb.cos_cac
 class ByDesign:
     """Say why a tensor that was written nowhere has not been forgotten."""
 
-    def __init__(self, model: Any, config: Any) -> None:  # noqa: ANN401  # vLLM is not typed
+    def __init__(self, model: Any, config: Any) -> None:
         from vllm.model_executor.models import utils  # noqa: PLC0415
 
         self._config = config
         self._mapper = getattr(model, "hf_to_vllm_mapper", None)
         self._layer = getattr(utils, "get_spec_layer_idx_from_weight_name", lambda *_: None)
-        tied = getattr(utils, "_get_tied_embedding_params", lambda _: {})
+        tied: Any = getattr(utils, "_get_tied_embedding_params", lambda _: {})
         self._tied: dict[str, str] = dict(tied(model))
         quantised = getattr(model, "quant_config", None) or getattr(
             getattr(model, "model", None), "quant_config", None

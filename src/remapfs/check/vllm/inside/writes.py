@@ -1,4 +1,5 @@
 """Catch what a loader does to tensors, so that nothing needs storage."""
+# ruff: noqa: ANN401  # vLLM and torch are not typed
 # mypy: disable-error-code="import-not-found,no-any-unimported,unused-ignore"
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def watched(ledger: Ledger, notices: Notices) -> Iterator[None]:
     The methods of torch.Tensor are replaced: every parameter class inherits them, and a dispatch mode, which
     would see all operations, costs several times as much. A copy of a wrong shape fails as in torch.
     """
-    methods = {
+    methods: dict[str, Callable[..., Any]] = {
         "copy_": _copy(ledger),
         "__setitem__": _set_item(ledger),
         "__bool__": _truth(notices),
@@ -50,7 +51,7 @@ def watched(ledger: Ledger, notices: Notices) -> Iterator[None]:
 def _copy(ledger: Ledger) -> Callable[..., Any]:
     original = torch.Tensor.copy_
 
-    def copy_(self: Any, src: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def copy_(self: Any, src: Any, *args: Any, **kwargs: Any) -> Any:
         if src.is_meta and not self.is_meta:
             # torch copies nothing out of a meta tensor; this fails where the shapes make a copy fail.
             src.expand(self.shape)
@@ -65,7 +66,7 @@ def _copy(ledger: Ledger) -> Callable[..., Any]:
 def _set_item(ledger: Ledger) -> Callable[..., None]:
     original = torch.Tensor.__setitem__
 
-    def set_item(self: Any, index: Any, value: Any) -> None:  # noqa: ANN401
+    def set_item(self: Any, index: Any, value: Any) -> None:
         source = value if isinstance(value, torch.Tensor) else None
         part = self[index]
         if source is not None and source.is_meta and not self.is_meta:
@@ -81,7 +82,7 @@ def _set_item(ledger: Ledger) -> Callable[..., None]:
 def _in_place(name: str, ledger: Ledger) -> Callable[..., Any]:
     original = getattr(torch.Tensor, name)
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         original(self, *args, **kwargs)
         ledger.write(self)
         return self
@@ -92,7 +93,7 @@ def _in_place(name: str, ledger: Ledger) -> Callable[..., Any]:
 def _truth(notices: Notices) -> Callable[[Any], bool]:
     original = torch.Tensor.__bool__
 
-    def truth(self: Any) -> bool:  # noqa: ANN401
+    def truth(self: Any) -> bool:
         if not self.is_meta:
             return bool(original(self))
         # Loaders ask whether two scales differ: a dry run takes them to agree.
@@ -102,12 +103,12 @@ def _truth(notices: Notices) -> Callable[[Any], bool]:
     return truth
 
 
-def _without_leading_ones(tensor: Any, most: int) -> Any:  # noqa: ANN401
+def _without_leading_ones(tensor: Any, most: int) -> Any:
     while tensor.dim() > most and tensor.shape[0] == 1:
         tensor = tensor[0]
     return tensor
 
 
-def _is_view(index: Any) -> bool:  # noqa: ANN401
+def _is_view(index: Any) -> bool:
     parts = index if isinstance(index, tuple) else (index,)
     return all(part is None or part is Ellipsis or isinstance(part, (int, slice)) for part in parts)
