@@ -1,0 +1,5 @@
+"""A plan, or an answer about one, as a page to look at."""
+
+from remapfs.report.page import report
+
+__all__ = ["report"]
