@@ -27,7 +27,7 @@ spec = importlib.util.spec_from_file_location(
     {_NAME!r}, folder + "/__init__.py", submodule_search_locations=[folder]
 )
 sys.modules[{_NAME!r}] = importlib.util.module_from_spec(spec)
-importlib.import_module({_NAME!r} + ".run").main(job, int(descriptor))
+importlib.import_module({_NAME!r} + ".entry").main(job, int(descriptor))
 """
 _CACHES = (
     "FLASHINFER_WORKSPACE_BASE",

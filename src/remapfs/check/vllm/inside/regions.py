@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 Box = tuple[tuple[int, int], ...]
 """For each dimension the first index and the one after the last."""
@@ -32,7 +35,7 @@ def boxes(whole: View, part: View) -> list[Box]:
     return _as_box(whole, part) or _as_runs(whole, part)
 
 
-def unwritten(shape: tuple[int, ...], written: list[Box]) -> list[Box]:
+def unwritten(shape: tuple[int, ...], written: Sequence[Box]) -> list[Box]:
     """Give what of a tensor of this shape no box covers, in few boxes.
 
     The indexes of each dimension are cut wherever a box begins or ends, so the work depends on the number of
@@ -52,9 +55,9 @@ def unwritten(shape: tuple[int, ...], written: list[Box]) -> list[Box]:
     return merged(holes)
 
 
-def merged(cells: object) -> list[Box]:
+def merged(cells: Iterable[Box]) -> list[Box]:
     """Join boxes that differ in one dimension and touch there."""
-    found: list[Box] = sorted(cells)  # type: ignore[call-overload]
+    found = sorted(cells)
     for dimension in reversed(range(len(found[0]) if found else 0)):
         joined: dict[tuple[Box, Box], list[tuple[int, int]]] = {}
         for box in found:

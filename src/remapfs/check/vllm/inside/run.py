@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import build, files, stand_ins
 from .dtypes import torch_dtype
-from .events import Events, sentence
+from .events import sentence
 from .feed import CannotTell
 from .halves import feed
 from .kinds import Item
@@ -22,14 +22,14 @@ from .unused import ByDesign
 from .writes import Notices, watched
 
 if TYPE_CHECKING:
+    from .events import Events
     from .feed import Fed
 
 _LOADERS = ("auto", "hf", "safetensors", "mistral")
 
 
-def main(job_dir: str, descriptor: int) -> None:
-    """Do the job in `job_dir`, and write the events to the descriptor."""
-    events = Events(descriptor)
+def main(job_dir: str, events: Events) -> None:
+    """Do the job in `job_dir`, and tell how it goes."""
     # The checkpoint's names are many objects that live to the end.
     gc.disable()
     with open(os.path.join(job_dir, "job.json"), encoding="utf-8") as stream:
