@@ -39,12 +39,15 @@ const row = (stack, component, layers, byLayer) => {
     const tally = byLayer.get(layer);
     line.append(make("td", { role: "presentation" }, tally ? place(stack, component, layer, tally, "grid") : ""));
   }
-  const worst = all.worst;
-  const some = all.byMark.get(worst.key);
-  const text = all.byMark.size === 1 ? worst.label
-    : `${count(some)} of ${count(all.tensors)} ${some === 1 ? worst.label : worst.many}`;
-  line.append(make("td", { class: worst.fails ? "sum fails" : "sum", role: "presentation" }, text));
+  line.append(make("td", { class: all.worst.fails ? "sum fails" : "sum", role: "presentation" }, shareOf(all)));
   return line;
+};
+
+// The share of the worst outcome; nothing where all is as it should be.
+const shareOf = (tally) => {
+  const { key, glyph } = tally.worst;
+  if (tally.byMark.size > 1) return `${glyph} ${count(tally.byMark.get(key))} of ${count(tally.tensors)}`;
+  return glyph && `${glyph} all`;
 };
 
 const axis = (layers) => {
@@ -53,7 +56,7 @@ const axis = (layers) => {
     const shown = layers.length <= 12 || Number(layer) % 5 === 0;
     head.append(make("th", { scope: "col" }, shown ? make("span", {}, layer) : make("span", { class: "unseen" }, layer)));
   });
-  head.append(make("th", {}, make("span", { class: "unseen" }, "over all layers")));
+  head.append(make("th", {}, make("span", { class: "unseen" }, "share of the worst")));
   return make("thead", { role: "presentation" }, head);
 };
 

@@ -7,7 +7,7 @@ const leafRow = (family, label) => {
     if (state.reason) reasons.add(state.reason);
   });
   const after = family.name && fill(family.name, family.axes.map(() => "{}"));
-  const reason = reasons.size === 1 ? [...reasons][0] : "";
+  const reason = tally.byMark.size === 1 && reasons.size === 1 ? [...reasons][0] : "";
   const same = family.source && fill(family.source, family.axes.map(() => "{}")) === after;
   return nameRow(tally, label, same || !family.source ? null : after, family.made, reason);
 };
