@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -35,11 +36,13 @@ Examples:
 @plan_options
 @click.option(
     "--presenter",
-    type=click.Choice(["fuse", "fusepy"]),
+    type=click.Choice(["fuse", "fusepy", "erofs"]),
     default="fuse",
     show_default=True,
-    help="How the plan is made visible: fuse is fast and needs Linux; fusepy needs libfuse 2.",
+    help="How the plan is made visible: fuse is fast and needs Linux; fusepy needs libfuse 2; erofs is "
+    "served by the kernel alone and needs root and Linux 6.12.",
 )
+@click.option("--image-dir", metavar="DIR", help="For erofs: where its image lies, on ext4, XFS or Btrfs.")
 @click.option("--background", is_flag=True, help="Return once the mount answers; the server goes on.")
 @click.option("--private", is_flag=True, help="As root: let nobody else in, whatever the files' modes say.")
 @click.option("--allow-other", is_flag=True, help="As another user: let others in too, as the modes allow.")
@@ -54,6 +57,7 @@ def mount(  # noqa: PLR0913  # one argument an option
     rules_file: str | None,
     mode: str,
     presenter: str,
+    image_dir: str | None,
     log_file: str | None,
     threads: int | None,
     *,
@@ -75,7 +79,16 @@ def mount(  # noqa: PLR0913  # one argument an option
     output.findings(plan.findings, only=Kind.WARNED, err=True)
     if options.allow_other:
         _warn_of_closed(plan)
-    serve = _presenter(presenter)
+    if image_dir and presenter != "erofs":
+        raise RemapError("--image-dir is for --presenter erofs only", "leave it out")
+    if presenter == "erofs" and background:
+        # Nothing has to go on running: the kernel serves it.
+        from remapfs.present import erofs  # noqa: PLC0415  # only what is asked for is imported
+
+        log_to(log_handler(log_file, logging.StreamHandler))
+        erofs.mount(plan.without_names(), mountpoint, options, image_dir)
+        return
+    serve = _presenter(presenter, image_dir)
     if background:
         in_background(serve, plan.without_names(), mountpoint, options, log_file)
         return
@@ -85,11 +98,15 @@ def mount(  # noqa: PLR0913  # one argument an option
     serve(plan, mountpoint, options, lambda: LOGGER.info(line))
 
 
-def _presenter(name: str) -> Presenter:
+def _presenter(name: str, image_dir: str | None) -> Presenter:
     if name == "fuse":
         from remapfs.present.fuse import serve  # noqa: PLC0415  # only what is asked for is imported
 
         return serve
+    if name == "erofs":
+        from remapfs.present.erofs import serve as serve_erofs  # noqa: PLC0415
+
+        return partial(serve_erofs, image_dir=image_dir)
     from remapfs.present.fusepy import serve as serve_fusepy  # noqa: PLC0415
 
     return serve_fusepy

@@ -20,6 +20,10 @@ from remapfs.present.sources import sources_of
 if TYPE_CHECKING:
     from remapfs.plan.model import Plan
 
+EROFS: Final = "erofs"
+EROFS_SOURCE: Final = "remapfs:"
+"""What the source of an EROFS mount of ours begins with; the path of the checkpoint follows."""
+_LISTED: Final = "remapfs mounts are listed by: findmnt -t fuse.remapfs,erofs"
 _MOUNTINFO: Final = Path("/proc/self/mountinfo")
 _ESCAPE: Final = re.compile(rb"\\([0-7]{3})")
 _DEVICE: Final = "/dev/fuse"
@@ -42,6 +46,16 @@ class Mount:
     path: str
     kind: str
     source: str
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether remapfs made it."""
+        return self.kind == FILESYSTEM_TYPE or (self.kind == EROFS and self.source.startswith(EROFS_SOURCE))
+
+    @property
+    def checkpoint(self) -> str:
+        """Which checkpoint a mount of ours shows; of a very long path, EROFS keeps the end."""
+        return self.source.removeprefix(EROFS_SOURCE) if self.kind == EROFS else self.source
 
 
 def parse_mountinfo(text: bytes) -> tuple[Mount, ...]:
@@ -95,9 +109,9 @@ def check_mountpoint(plan: Plan, mountpoint: str) -> str:
         ) from error
     if not stat.S_ISDIR(status.st_mode):
         raise RemapError(f"the mount point {path} is not a directory", "give an empty directory")
-    if mount and mount.kind == FILESYSTEM_TYPE:
+    if mount and mount.is_ours:
         raise RemapError(
-            f"{mount.source} is already mounted at {path}",
+            f"{mount.checkpoint} is already mounted at {path}",
             f"unmount it first (remapfs umount {path}), or choose another mount point",
         )
     for inside in (plan.root, *(source.path for source in sources_of(plan))):
@@ -116,14 +130,10 @@ def unmount(mountpoint: str) -> None:
     path = resolve(mountpoint)
     mount = mounted_at(path)
     if mount is None:
-        raise RemapError(
-            f"nothing is mounted at {path}", "remapfs mounts are listed by: findmnt -t fuse.remapfs"
-        )
-    if mount.kind != FILESYSTEM_TYPE:
-        raise RemapError(
-            f"the mount at {path} is {mount.kind}, not {FILESYSTEM_TYPE}: it is left alone",
-            "remapfs mounts are listed by: findmnt -t fuse.remapfs",
-        )
+        raise RemapError(f"nothing is mounted at {path}", _LISTED)
+    if not mount.is_ours:
+        what = f"{EROFS} of {mount.source}" if mount.kind == EROFS else mount.kind
+        raise RemapError(f"the mount at {path} is {what}, not {FILESYSTEM_TYPE}: it is left alone", _LISTED)
     try:
         release(path, lazy=_is_dead(path))
     except OSError as error:

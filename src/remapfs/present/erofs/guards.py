@@ -1,0 +1,98 @@
+"""Whether this host can serve EROFS from files, and serve it right."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from remapfs.errors import RemapError
+
+if TYPE_CHECKING:
+    from remapfs.present.erofs.syscalls import MountError
+
+FUSE: Final = "use --presenter fuse"
+_FILESYSTEMS: Final = Path("/proc/filesystems")
+_STATUS: Final = Path("/proc/self/status")
+_CAP_SYS_ADMIN: Final = 21
+_CONTAINER: Final = f"docker run --cap-add SYS_ADMIN --security-opt apparmor=unconfined; or {FUSE}"
+_DEVICE_TABLES: Final = (5, 16)
+_FROM_FILES: Final = (6, 12)
+_USE_AFTER_FREE: Final = "can use memory after freeing it (CVE-2026-23224)"
+# First affected and first good version, and what is wrong: files as devices came with 6.12. Lines that got no
+# fix of their own end where the next line begins.
+_BUGS: Final = (
+    ((6, 12), (6, 12, 72), _USE_AFTER_FREE),
+    ((6, 13), (6, 14), _USE_AFTER_FREE),
+    ((6, 14), (6, 15), "can lock pages for ever after posix_fadvise, and " + _USE_AFTER_FREE),
+    ((6, 15), (6, 18, 11), _USE_AFTER_FREE),
+    ((6, 19), (6, 19, 1), _USE_AFTER_FREE),
+)
+
+
+def check_user() -> None:
+    """Check that this process may mount; raises RemapError."""
+    if os.geteuid() != 0:
+        raise RemapError(
+            "only root can mount with the erofs presenter", f"run as root, or {FUSE}, which other users can"
+        )
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", _STATUS.read_text(), re.MULTILINE)
+    if found and not int(found[1], 16) >> _CAP_SYS_ADMIN & 1:
+        raise RemapError("this container may not mount: it lacks the capability SYS_ADMIN", _CONTAINER)
+
+
+def check_kernel() -> None:
+    """Check that the kernel has EROFS, loading its module if need be, in a version that is known to be good.
+
+    Raises RemapError.
+    """
+    if not _has_erofs():
+        program = shutil.which("modprobe")
+        if program:
+            subprocess.run([program, "erofs"], capture_output=True, check=False)  # noqa: S603  # nothing of a user's
+        if not _has_erofs():
+            raise RemapError(
+                "this kernel has no EROFS",
+                f"load its module (modprobe erofs; on Ubuntu it is in linux-modules-extra), or {FUSE}",
+            )
+    release = platform.release()
+    bug = known_bug(release)
+    if bug:
+        raise RemapError(f"EROFS in this kernel ({release}) {bug}", f"update the kernel, or {FUSE}")
+
+
+def version_of(release: str) -> tuple[int, ...]:
+    """Read the three numbers at the start of a kernel release; missing ones are 0."""
+    numbers = re.match(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?", release)
+    return tuple(int(number or 0) for number in numbers.groups()) if numbers else (0, 0, 0)
+
+
+def known_bug(release: str) -> str | None:
+    """Say what is wrong with serving files by EROFS in a kernel release, as `uname -r` gives it, or None."""
+    version = version_of(release)
+    if version < _DEVICE_TABLES:
+        return "does not know images over several files, which came with Linux 5.16"
+    return next((what for first, good, what in _BUGS if first <= version < good), None)
+
+
+def takes_files(release: str) -> bool:
+    """Whether a kernel release mounts EROFS from regular files, not only from block devices."""
+    return version_of(release) >= _FROM_FILES
+
+
+def refusal(error: MountError) -> RemapError:
+    """Put into words why the kernel refused a mount."""
+    if error.number in {errno.EPERM, errno.EACCES}:
+        return RemapError(f"this process may not mount: {error}", f"in a container: {_CONTAINER}")
+    if error.number in {errno.ENODEV, errno.ENOSYS}:
+        return RemapError(f"this kernel cannot mount EROFS: {error}", FUSE)
+    return RemapError(f"the kernel refuses the EROFS image: {error}", f"dmesg may say more; {FUSE}")
+
+
+def _has_erofs() -> bool:
+    return any(line.split()[-1:] == ["erofs"] for line in _FILESYSTEMS.read_text().splitlines())
