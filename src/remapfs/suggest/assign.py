@@ -53,13 +53,14 @@ class Assignment:
 
 def assign(source: Sequence[Kind], wanted: Sequence[Kind]) -> Assignment:
     """Pair kinds by what is known of them: same name first, then shape, dtype and numbers, then likeness."""
-    same = _alike(source, wanted)
+    family = _family(source, wanted)
+    same = _alike(source, wanted, family)
     taken, given = {kind.text for kind, _ in same}, {kind.text for _, kind in same}
     table = _Table(
         [kind for kind in source if kind.text not in taken],
         [kind for kind in wanted if kind.text not in given],
         _domains(wanted),
-        _family(source, wanted),
+        family,
     )
     found, words = table.settle()
     tied = {row for row, column in found.items() if table.again.get(row) != column}
@@ -117,14 +118,14 @@ def _domains(wanted: Iterable[Kind]) -> dict[int, list[frozenset[str]]]:
     return {depth: [frozenset(seen) for seen in sets] for depth, sets in columns.items()}
 
 
-def _alike(source: Sequence[Kind], wanted: Sequence[Kind]) -> list[tuple[Kind, Kind]]:
+def _alike(source: Sequence[Kind], wanted: Sequence[Kind], family: _Family) -> list[tuple[Kind, Kind]]:
     """Pair what has the same name, or would have but for the start that most names change in the same way."""
     by_text = {kind.text: kind for kind in wanted}
     pairs: dict[str, Kind] = {}
     for old, new in (("", ""), *_common_start(source, wanted)):
         for kind in source:
             other = by_text.get(new + kind.text[len(old) :]) if kind.text.startswith(old) else None
-            if other and kind.text not in pairs and _can(kind, other):
+            if other and kind.text not in pairs and _can(kind, other, family):
                 pairs[kind.text] = other
                 del by_text[other.text]
     return [(kind, pairs[kind.text]) for kind in source if kind.text in pairs]
@@ -150,8 +151,9 @@ def _before_common_end(ours: list[str], theirs: list[str]) -> tuple[list[str], l
     return ours, theirs
 
 
-def _can(kind: Kind, other: Kind) -> bool:
-    return shape_fit(kind, other) is not Fit.NEVER and dtype_fit(kind, other) is not Fit.NEVER
+def _can(kind: Kind, other: Kind, family: _Family) -> bool:
+    least = Fit.DIFFERENT if family.sizes else Fit.UNKNOWN
+    return shape_fit(kind, other) >= least and dtype_fit(kind, other) is not Fit.NEVER
 
 
 @dataclass
@@ -167,7 +169,7 @@ class _Table:
         """How well each pair fits, names aside."""
         scores = np.full((len(self.source), len(self.wanted)), NO, dtype=np.int64)
         shapes = _SHAPE | ({Fit.DIFFERENT: 0} if self.family.sizes else {})
-        numbers = _NUMBERS | ({Fit.DIFFERENT: -100} if self.family.layers else {})
+        numbers = _NUMBERS | ({Fit.DIFFERENT: -100} if self.family.sizes or self.family.layers else {})
         for row, ours in enumerate(self.source):
             for column, theirs in enumerate(self.wanted):
                 if ours.depth == theirs.depth:
@@ -198,10 +200,10 @@ class _Table:
             words = lexicon(*texts, learnt)
             scores = self._scores(words)
             found = best_pairs(scores, _LEAST)
-        # The same, met in the opposite order: what comes out otherwise is a tie.
-        rows, columns = len(self.source) - 1, len(self.wanted) - 1
-        mirrored = best_pairs(np.ascontiguousarray(scores[::-1, ::-1]), _LEAST)
-        self.again = {rows - row: columns - column for row, column in mirrored.items()}
+        # The same, with the columns met in the opposite order: what comes out otherwise is a tie.
+        last = len(self.wanted) - 1
+        mirrored = best_pairs(np.ascontiguousarray(scores[:, ::-1]), _LEAST)
+        self.again = {row: last - column for row, column in mirrored.items()}
         return found, words
 
     def _scores(self, words: Lexicon) -> Scores:

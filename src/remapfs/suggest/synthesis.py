@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,12 +27,12 @@ class Effect:
 def synthesise(texts: Sequence[str], targets: Mapping[str, str]) -> tuple[list[Edit], list[str]]:
     """Find replacements, each applied to the result of the ones before, and what the texts are then.
 
-    A text without a target may change on the way, but never becomes the same as another.
+    A text without a target may change on the way, but never becomes the same as another. Where such a text
+    holds the name that another should have, that one does not get there.
     """
     state = _State(list(texts), [targets.get(text) for text in texts])
     chosen: list[Edit] = []
-    while state.open():
-        edit = state.choose()
+    while state.open() and (edit := state.choose()):
         state.apply(edit)
         chosen.append(edit)
     return chosen, state.texts
@@ -51,7 +50,7 @@ class _State:
     def apply(self, edit: Edit) -> None:
         self.texts = [edit.apply(text) for text in self.texts]
 
-    def choose(self) -> Edit:
+    def choose(self) -> Edit | None:
         """Choose what brings most texts nearer, or what has to go out of its way first."""
         refused: set[Edit] = set()
         ranked = sorted(
@@ -151,12 +150,15 @@ class _State:
         then = later.apply(new)
         return then == new or distance(then, target) < distance(new, target)
 
-    def _forced(self) -> Edit:
-        """Rename one whole name; where names change places in a circle, put one aside."""
-        held = Counter(self.texts)
+    def _forced(self) -> Edit | None:
+        """Rename one whole name; where names change places in a circle, put one aside, each once."""
+        held = set(self.texts)
         for i in self.open():
             edit = whole(self.texts[i], self.targets[i] or "")
-            if not held[edit.new]:
+            if edit.new not in held:
                 return edit
-        i = self.open()[0]
-        return whole(self.texts[i], f"{self.targets[i]}.{_ASIDE}")
+        for i in self.open():
+            edit = whole(self.texts[i], f"{self.targets[i]}.{_ASIDE}")
+            if not self.texts[i].endswith(_ASIDE) and edit.new not in held:
+                return edit
+        return None
