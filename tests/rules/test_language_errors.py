@@ -17,7 +17,8 @@ DROP = "drop rule 1 in rules.toml (line 1)"
         (
             "zzz = 1\n",
             "rules.toml: unknown key 'zzz'",
-            "it takes about, alias, drop, hide, json, optional, preset, refuse, rename, unindexed",
+            "it takes about, alias, drop, extends, hide, json, optional, parameters, preset, refuse, rename, "
+            "unindexed",
         ),
         (
             "[[rename]]\nprefixx = 'a'\nto = 'b'\n",
@@ -121,7 +122,7 @@ def test_unknown_keys(text: str, message: str, hint: str) -> None:
         ),
         ("optional = 1\n", "rules.toml: 'optional' is 1", "it takes true or false"),
         ("unindexed = 'x'\n", "rules.toml: 'unindexed' is 'x'", "it takes true or false"),
-        ("preset = true\n", "rules.toml: 'preset' is True", "it takes text"),
+        ("preset = true\n", "rules.toml: 'preset' is True", "it takes a text, or a list of texts"),
     ],
 )
 def test_what_is_missing_or_of_the_wrong_kind(text: str, message: str, hint: str) -> None:

@@ -10,7 +10,7 @@ import click
 
 from remapfs.check import Outcome, check_against
 from remapfs.cli import output
-from remapfs.cli.planning import plan_for, plan_options
+from remapfs.cli.planning import Asked, asks_for_a_plan
 from remapfs.words import count
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @click.argument("source")
-@plan_options
+@asks_for_a_plan
 @click.option(
     "--against",
     "reference",
@@ -57,11 +57,8 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def check(  # noqa: PLR0913  # one argument an option
     source: str,
-    preset: str | None,
-    rules_file: str | None,
-    mode: str,
     *,
-    force: bool,
+    asked: Asked,
     reference: str,
     python: str | None,
     trust_remote_code: bool,
@@ -71,7 +68,7 @@ def check(  # noqa: PLR0913  # one argument an option
 
     Nothing is mounted, no weight is read. Exit code 0 if it will load, 1 if not.
     """
-    made = plan_for(source, preset, rules_file, mode, force=force)
+    made = asked.plan(source)
     with output.progress() as progress:
         answer, found = check_against(
             made, reference, python=python, trust_remote_code=trust_remote_code, progress=progress

@@ -12,7 +12,7 @@ import click
 from remapfs.cli import output
 from remapfs.cli.background import in_background
 from remapfs.cli.logs import log_handler, log_to
-from remapfs.cli.planning import plan_for, plan_options
+from remapfs.cli.planning import Asked, asks_for_a_plan
 from remapfs.errors import RemapError
 from remapfs.plan import Finding, Kind, Plan
 from remapfs.present.options import LOGGER, MountOptions
@@ -33,7 +33,7 @@ Examples:
 @click.command(epilog=_EPILOG)
 @click.argument("source")
 @click.argument("mountpoint")
-@plan_options
+@asks_for_a_plan
 @click.option(
     "--presenter",
     type=click.Choice(["fuse", "fusepy", "erofs"]),
@@ -53,15 +53,12 @@ Examples:
 def mount(  # noqa: PLR0913  # one argument an option
     source: str,
     mountpoint: str,
-    preset: str | None,
-    rules_file: str | None,
-    mode: str,
     presenter: str,
     image_dir: str | None,
     log_file: str | None,
     threads: int | None,
     *,
-    force: bool,
+    asked: Asked,
     background: bool,
     private: bool,
     allow_other: bool,
@@ -74,7 +71,7 @@ def mount(  # noqa: PLR0913  # one argument an option
     """
     if private and allow_other:
         raise RemapError("--private and --allow-other exclude each other", "give one of them")
-    plan = plan_for(source, preset, rules_file, mode, force=force)
+    plan = asked.plan(source)
     options = MountOptions(allow_other=allow_other or (os.geteuid() == 0 and not private), threads=threads)
     output.findings(plan.findings, only=Kind.WARNED, err=True)
     if options.allow_other:

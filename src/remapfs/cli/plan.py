@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from remapfs.cli import output
-from remapfs.cli.planning import plan_for, plan_options
+from remapfs.cli.planning import Asked, asks_for_a_plan
 from remapfs.plan import Literal, Plan, Summary, dump, summarise
 from remapfs.words import count
 
@@ -33,17 +33,14 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @click.argument("source")
-@plan_options
+@asks_for_a_plan
 @click.option("--dump", "as_dump", is_flag=True, help="Print the whole plan as stable text, for bug reports.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 @click.option("--full-diff", is_flag=True, help="Do not shorten the diffs of JSON files.")
-def plan(  # noqa: PLR0913  # one argument an option
+def plan(
     source: str,
-    preset: str | None,
-    rules_file: str | None,
-    mode: str,
     *,
-    force: bool,
+    asked: Asked,
     as_dump: bool,
     as_json: bool,
     full_diff: bool,
@@ -52,7 +49,7 @@ def plan(  # noqa: PLR0913  # one argument an option
 
     Nothing is mounted and nothing is written. Exit code 2 if the mount would be refused.
     """
-    made = plan_for(source, preset, rules_file, mode, force=force)
+    made = asked.plan(source)
     if as_dump:
         for line in dump(made):
             click.echo(line)

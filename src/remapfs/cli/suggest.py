@@ -10,7 +10,7 @@ import click
 
 from remapfs.check.reference import component, read_reference
 from remapfs.checkpoint import IndexMode, read_checkpoint
-from remapfs.cli.planning import _no_collector as no_collector
+from remapfs.cli.planning import no_collector
 from remapfs.errors import RemapError
 from remapfs.rules.model import Rename
 from remapfs.suggest import Named

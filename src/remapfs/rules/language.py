@@ -7,6 +7,7 @@ import re
 import tomllib
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from remapfs.errors import RemapError
@@ -26,9 +27,10 @@ from remapfs.rules.model import (
     Substring,
     Suffix,
 )
+from remapfs.rules.parameters import Parameter, check_known, declared, fill, given, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from importlib.resources.abc import Traversable
 
 _PATTERNS = ("match", "prefix", "suffix", "substring")
@@ -40,27 +42,28 @@ _KEYS = {
     "json": {"file", "jq", "if_tensor", "optional"},
     "refuse": {"match", "dtypes", "because", "hint"},
 }
-_TOP = {"about", "preset", "optional", "unindexed", *_KEYS}
+_TOP = {"about", "extends", "preset", "parameters", "optional", "unindexed", *_KEYS}
 _HEADING = re.compile(r"^[ \t]*\[\[[ \t]*([A-Za-z_]+)[ \t]*\]\]", re.MULTILINE)
 _Value = TypeVar("_Value")
 
 
-def load_rules(path: str) -> Rules:
-    """Read a rules file; raises RemapError that names the file, the rule and what is wrong with it."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise RemapError(
-            f"cannot read the rules {path}: {error.strerror}", "check the path of --rules"
-        ) from None
-    except UnicodeDecodeError:
-        raise RemapError(f"{path} is not UTF-8 text", "rules are TOML, which is UTF-8") from None
-    return parse_rules(text, Path(path).name)
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
-def load_preset(name: str) -> Rules:
-    """Read a preset that ships with remapfs; raises RemapError with the nearest name if there is none."""
-    return parse_rules(preset_text(name), f"{name}.toml")
+def load_rules(path: str, values: Mapping[str, str] = _NONE) -> Rules:
+    """Read a rules file; raises RemapError that names the file, the rule and what is wrong with it.
+
+    `values` are those of the parameters that the file declares.
+    """
+    return _load(Path(path), values, ())
+
+
+def load_preset(name: str, values: Mapping[str, str] = _NONE) -> Rules:
+    """Read a preset that ships with remapfs; raises RemapError with the nearest name if there is none.
+
+    `values` are those of its parameters.
+    """
+    return parse_rules(preset_text(name), f"{name}.toml", values)
 
 
 def preset_text(name: str) -> str:
@@ -75,27 +78,36 @@ def preset_text(name: str) -> str:
 
 def presets() -> dict[str, str]:
     """Map the name of each preset to its one-line description."""
-    files = sorted(_folder().iterdir(), key=lambda file: file.name)
-    texts = {
-        file.name[:-5]: file.read_text(encoding="utf-8") for file in files if file.name.endswith(".toml")
-    }
-    return {name: str(tomllib.loads(text).get("about", "")) for name, text in texts.items()}
+    return {name: str(document.get("about", "")) for name, document in _documents().items()}
 
 
-def parse_rules(text: str, file: str) -> Rules:
-    """Turn TOML text into rules; `file` is named in messages. A preset it names comes first."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise RemapError(
-            f"{file}: {error}", "regular expressions need single quotes: match = '\\.weight$'"
-        ) from None
+def preset_parameters(name: str) -> dict[str, Parameter]:
+    """Give the parameters that a preset takes."""
+    return declared(tomllib.loads(preset_text(name)), f"{name}.toml")
+
+
+def file_parameters(path: str) -> dict[str, Parameter]:
+    """Give the parameters that a rules file takes."""
+    return declared(_decode(_read(Path(path)), Path(path).name), Path(path).name)
+
+
+def parse_rules(
+    text: str, file: str, values: Mapping[str, str] = _NONE, opened: tuple[Path, ...] = ()
+) -> Rules:
+    """Turn TOML text into rules; `file` is named in messages.
+
+    What it extends comes first, then the presets it names, then its own rules. `values` are those of the
+    parameters that it declares; `opened` are the files that led here, itself last, where it is one.
+    """
+    document = _decode(text, file)
     _check_keys(document, _TOP, file)
     default = _typed(document, "optional", bool, file) or False
+    own = settle(declared(document, file), values, file)
     steps: list[Step] = []
     hide, json, refuse = [], [], []
-    for origin, table in _tables(document, text, file):
-        _check_keys(table, _KEYS[origin.kind], str(origin))
+    for origin, unfilled in _tables(document, text, file):
+        _check_keys(unfilled, _KEYS[origin.kind], str(origin))
+        table = fill(unfilled, own, str(origin))
         optional = table.get("optional", default)
         if not isinstance(optional, bool):
             raise RemapError(f"{origin}: optional is not true or false", "write  optional = true")
@@ -116,8 +128,73 @@ def parse_rules(text: str, file: str) -> Rules:
                 refuse.append(_refuse(table, origin))
     unindexed = _typed(document, "unindexed", bool, file) or False
     rules = Rules(file, tuple(steps), tuple(hide), tuple(json), tuple(refuse), unindexed)
-    preset = _typed(document, "preset", str, file)
-    return rules.after(load_preset(preset)) if preset else rules
+    for first in reversed(_bases(document, file, values, opened)):
+        rules = rules.after(first)
+    return rules
+
+
+def _bases(
+    document: dict[str, Any], file: str, values: Mapping[str, str], opened: tuple[Path, ...]
+) -> list[Rules]:
+    """Read what the rules start from: the files they extend, and then the presets."""
+    passed = {**values, **given(document, file)}
+    names = _several(document, "preset", file)
+    known = {parameter for name in names for parameter in preset_parameters(name)}
+    bases = []
+    for other in _several(document, "extends", file):
+        if not opened:
+            raise RemapError(f"{file}: extends '{other}', and is not a file itself", "use preset instead")
+        path = opened[-1].parent / other
+        known |= set(file_parameters(str(path)))
+        bases.append(_load(path, passed, opened))
+    check_known(given(document, file), known, file)
+    return bases + [load_preset(name, passed) for name in names]
+
+
+def _load(path: Path, values: Mapping[str, str], opened: tuple[Path, ...]) -> Rules:
+    text = _read(path)
+    real = path.resolve()
+    if real in opened:
+        circle = " → ".join(each.name for each in (*opened[opened.index(real) :], real))
+        raise RemapError(f"rules extend each other in a circle: {circle}", "take one of the extends out")
+    return parse_rules(text, path.name, values, (*opened, real))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RemapError(
+            f"cannot read the rules {path}: {error.strerror}", "check the path: of --rules, or in extends"
+        ) from None
+    except UnicodeDecodeError:
+        raise RemapError(f"{path} is not UTF-8 text", "rules are TOML, which is UTF-8") from None
+
+
+def _decode(text: str, file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RemapError(
+            f"{file}: {error}", "regular expressions need single quotes: match = '\\.weight$'"
+        ) from None
+
+
+def _several(document: dict[str, Any], key: str, file: str) -> list[str]:
+    value = document.get(key, [])
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise RemapError(f"{file}: '{key}' is {value!r}", "it takes a text, or a list of texts")
+    return names
+
+
+def _documents() -> dict[str, dict[str, Any]]:
+    files = sorted(_folder().iterdir(), key=lambda file: file.name)
+    return {
+        file.name[:-5]: tomllib.loads(file.read_text(encoding="utf-8"))
+        for file in files
+        if file.name.endswith(".toml")
+    }
 
 
 def _folder() -> Traversable:
