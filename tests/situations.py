@@ -19,7 +19,8 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remapfs.cli.planning import plan_for
+from remapfs import IndexMode
+from remapfs.cli.planning import Asked
 from remapfs.demo import write_checkpoint
 
 if TYPE_CHECKING:
@@ -66,15 +67,17 @@ class Situation:
 
     def plan(self, source: Path) -> Plan:
         """Plan as `remapfs plan` does with the situation's arguments."""
-        given = self.arguments
-        options = {key: value for key, value in pairwise(given) if key.startswith("--")}
-        return plan_for(
-            str(source),
-            options.get("--preset"),
-            options.get("--rules"),
-            options.get("--index", "strict"),
-            force="--force" in given,
+        given = [(key, value) for key, value in pairwise(self.arguments) if key.startswith("--")]
+        options = dict(given)
+        values = (value.partition("=") for key, value in given if key == "--set")
+        asked = Asked(
+            presets=tuple(value for key, value in given if key == "--preset"),
+            rules_file=options.get("--rules"),
+            values=tuple((name, value) for name, _, value in values),
+            mode=IndexMode(options.get("--index", "strict")),
+            force="--force" in self.arguments,
         )
+        return asked.plan(str(source))
 
 
 def situations(kind: str) -> list[Situation]:

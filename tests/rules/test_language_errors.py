@@ -17,8 +17,10 @@ DROP = "drop rule 1 in rules.toml (line 1)"
         (
             "zzz = 1\n",
             "rules.toml: unknown key 'zzz'",
-            "it takes about, alias, drop, extends, hide, json, optional, parameters, preset, refuse, rename, "
-            "unindexed",
+            (
+                "it takes about, alias, drop, extends, hide, json, optional, parameters, preset, refuse, "
+                "rename, unindexed"
+            ),
         ),
         (
             "[[rename]]\nprefixx = 'a'\nto = 'b'\n",

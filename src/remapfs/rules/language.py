@@ -145,14 +145,14 @@ def _bases(
         if not opened:
             raise RemapError(f"{file}: extends '{other}', and is not a file itself", "use preset instead")
         path = opened[-1].parent / other
-        known |= set(file_parameters(str(path)))
         bases.append(_load(path, passed, opened))
+        known |= set(file_parameters(str(path)))
     check_known(given(document, file), known, file)
     return bases + [load_preset(name, passed) for name in names]
 
 
 def _load(path: Path, values: Mapping[str, str], opened: tuple[Path, ...]) -> Rules:
-    text = _read(path)
+    text = _read(path, opened)
     real = path.resolve()
     if real in opened:
         circle = " → ".join(each.name for each in (*opened[opened.index(real) :], real))
@@ -160,12 +160,17 @@ def _load(path: Path, values: Mapping[str, str], opened: tuple[Path, ...]) -> Ru
     return parse_rules(text, path.name, values, (*opened, real))
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, opened: tuple[Path, ...] = ()) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
+        if opened:
+            raise RemapError(
+                f"{opened[-1].name} extends {path.name}, which cannot be read: {error.strerror}",
+                "its path is relative to the file that extends it",
+            ) from None
         raise RemapError(
-            f"cannot read the rules {path}: {error.strerror}", "check the path: of --rules, or in extends"
+            f"cannot read the rules {path}: {error.strerror}", "check the path of --rules"
         ) from None
     except UnicodeDecodeError:
         raise RemapError(f"{path} is not UTF-8 text", "rules are TOML, which is UTF-8") from None
