@@ -173,9 +173,14 @@ def test_output_that_has_no_room_is_an_error(source: Path) -> None:
 
 
 def test_presets_are_listed() -> None:
-    """One a line, with what it is about; or as JSON."""
-    run = remapfs("presets")
-    assert run.stdout.splitlines() == [f"{name}   {about}" for name, about in presets().items()]
+    """One a line, with what it is about and the parameters that it takes; or as JSON."""
+    lines = remapfs("presets").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(presets())
+    assert all(about in line for line, about in zip(lines, presets().values(), strict=True))
+    assert [line.split()[0] for line in lines if line.endswith("--set prefix=…")] == [
+        "add-prefix",
+        "strip-prefix",
+    ]
     assert json.loads(remapfs("presets", "--json").stdout) == presets()
 
 

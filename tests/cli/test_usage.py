@@ -13,7 +13,7 @@ from situations import shard
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMANDS = ["mount", "umount", "plan", "presets", "demo"]
+COMMANDS = ["mount", "umount", "plan", "check", "suggest", "presets", "demo"]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_wrong_command_line(arguments: list[str], error: str, hint: str) -> No
             "there is no preset 'deepseek'",
             "did you mean 'deepseek-v4'?",
         ),
-        (["presets", "none"], "there is no preset 'none'", "the presets are: deepseek-v4"),
+        (["presets", "none"], "there is no preset 'none'", "the presets are: add-prefix, "),
         (
             ["mount", "a", "b", "--private", "--allow-other"],
             "--private and --allow-other exclude",

@@ -19,7 +19,7 @@ DROP = "drop rule 1 in rules.toml (line 1)"
             "rules.toml: unknown key 'zzz'",
             (
                 "it takes about, alias, drop, extends, hide, json, optional, parameters, preset, refuse, "
-                "rename, unindexed"
+                "rename, unindexed, vllm"
             ),
         ),
         (

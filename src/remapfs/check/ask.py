@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from remapfs.check.advice import advise
 from remapfs.check.compare import compare
 from remapfs.check.config import compare_config
+from remapfs.check.preset import advise_preset
 from remapfs.check.problems import problems
 from remapfs.check.reference import read_reference
 from remapfs.check.vllm import run_loader
@@ -44,7 +45,7 @@ def check_against(
     if reference == VLLM:
         interpreter = python or sys.executable
         answer = run_loader(plan, interpreter, trust_remote_code=trust_remote_code, progress=progress)
-        return answer, problems(answer.judged)
+        return answer, problems(answer.judged, advise_preset(plan, answer.judged, presented_configs(plan)))
     wanted = read_reference(reference)
     answer = compare_config(plan, compare(plan, wanted), presented_configs(plan))
     return answer, problems(answer.judged, advise(plan, answer.judged, wanted.tensors))

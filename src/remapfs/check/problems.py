@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from remapfs.check.model import Outcome
 from remapfs.plan.patterns import Pattern, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from remapfs.check.model import Judged, Outcome
+    from remapfs.check.model import Judged
 
 _ORDER = ("refused", "ignored", "missing", "different", "unexpected", "unused", "dropped", "loads")
 _Parts = tuple[str, ...]
@@ -62,7 +63,8 @@ def problems(judged: Iterable[Judged], advice: Mapping[str, Advice] = MappingPro
         if each.outcome.harmless:
             continue
         source, name = _split(each.source), _split(each.name)
-        advised = advice.get(each.name, NO_ADVICE) if each.name else NO_ADVICE
+        wrong = each.name if each.outcome is not Outcome.MISSING else None
+        advised = NO_ADVICE if wrong is None else advice.get(wrong, NO_ADVICE)
         key = each.outcome, source and source[0], name and name[0], split(each.reason)[0], advised
         group = groups.get(key)
         if group is None:

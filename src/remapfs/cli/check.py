@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from remapfs.check import Outcome, check_against
+from remapfs.check import LoaderUnavailable, Outcome, check_against
 from remapfs.cli import output
-from remapfs.cli.planning import Asked, asks_for_a_plan
+from remapfs.cli.planning import Asked, asks_for_a_plan, no_collector
+from remapfs.report import write_report
 from remapfs.words import count
 
 if TYPE_CHECKING:
@@ -25,13 +27,15 @@ _COLOURS = {
     Outcome.DIFFERENT: "yellow",
     Outcome.UNEXPECTED: "yellow",
 }
-_FIXES = 6
+_RULES = 6
+_ALIKE = 3
 _EPILOG = """
 \b
 Examples:
   remapfs check /data/DeepSeek-V4-NVFP4 --preset deepseek-v4 --against vllm
   remapfs check /data/DeepSeek-V4-NVFP4 --preset deepseek-v4 --against /data/DeepSeek-V4
   remapfs check /data/My-Model --rules my-rules.toml --against model.safetensors.index.json --json
+  remapfs check /data/My-Model --preset deepseek-v4 --against vllm --python /opt/vllm/bin/python --html r.html
 """
 
 
@@ -40,11 +44,13 @@ Examples:
 @asks_for_a_plan
 @click.option(
     "--against",
-    "reference",
+    "references",
     metavar="REF",
     required=True,
+    multiple=True,
     help="What wants the tensors: a checkpoint directory, a shard, an index JSON, a text file of names; "
-    "or vllm, for a dry run of its loader.",
+    "or vllm, for a dry run of its loader. Given several times, all are asked, and one that vLLM cannot "
+    "answer here is left to the others.",
 )
 @click.option(
     "--python",
@@ -54,14 +60,16 @@ Examples:
 @click.option(
     "--trust-remote-code", is_flag=True, help="With --against vllm: let it run the checkpoint's own code."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@click.option("--html", "page", metavar="FILE", help="Write a report to look at: one page, of the last REF.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON; of several, a list.")
 def check(  # noqa: PLR0913  # one argument an option
     source: str,
     *,
     asked: Asked,
-    reference: str,
+    references: tuple[str, ...],
     python: str | None,
     trust_remote_code: bool,
+    page: str | None,
     as_json: bool,
 ) -> None:
     """Say whether SOURCE, remapped, has exactly the tensors that REF wants.
@@ -69,38 +77,58 @@ def check(  # noqa: PLR0913  # one argument an option
     Nothing is mounted, no weight is read. Exit code 0 if it will load, 1 if not.
     """
     made = asked.plan(source)
-    with output.progress() as progress:
-        answer, found = check_against(
-            made, reference, python=python, trust_remote_code=trust_remote_code, progress=progress
-        )
+    answers = []
+    with no_collector(), output.progress() as progress:
+        for reference in references:
+            try:
+                answer, found = check_against(
+                    made, reference, python=python, trust_remote_code=trust_remote_code, progress=progress
+                )
+            except LoaderUnavailable as error:
+                if len(references) == 1:
+                    raise
+                click.echo(f"note: {error.message}", err=True)
+                continue
+            answers.append((reference, answer, found))
+        if page:
+            _, answer, found = answers[-1]
+            write_report(page, made, answer, found)
     if as_json:
-        click.echo(json.dumps(_as_json(answer, found), indent=2, ensure_ascii=False))
+        told = [_as_json(answer, found) for _, answer, found in answers]
+        click.echo(json.dumps(told if len(references) > 1 else told[0], indent=2, ensure_ascii=False))
     else:
-        _show(answer, found, f"remapfs suggest {source} {reference}")
-    if not answer.loads:
+        for reference, answer, found in answers:
+            _show(answer, found, shlex.join(["remapfs", "suggest", source, reference]))
+    if not all(answer.loads for _, answer, _ in answers):
         raise click.exceptions.Exit(1)
 
 
 def _show(answer: Answer, found: list[Problem], suggest: str) -> None:
-    # Rules for many patterns are fewer when they are found together.
-    fixes = len({problem.fix for problem in found if problem.fix})
+    # One line for all says more than the same line again and again, and so do rules that are found together.
+    fixes = Counter(problem.fix for problem in found if problem.fix)
+    often = [fix for fix, times in fixes.items() if times > _ALIKE]
     for outcome in dict.fromkeys(problem.outcome for problem in found):
         own = [problem for problem in found if problem.outcome is outcome]
+        reasons = {problem.reason for problem in own}
+        shared = reasons.pop() if len(reasons) == 1 and len(own) > _ALIKE else ""
         title = f"{outcome}: {count(sum(problem.tensors for problem in own), 'tensor')}"
+        title += f" ({shared})" if shared else ""
         click.echo(click.style(title, fg=_COLOURS[outcome], bold=True) if output.coloured() else title)
         for problem in own:
-            _problem(problem, fix=fixes <= _FIXES)
+            _problem(problem, reason=not shared, fix=len(fixes) <= _RULES and problem.fix not in often)
     for note in answer.notes:
         click.echo(f"note: {note}")
-    if fixes > _FIXES:
-        click.echo(f"hint: {suggest} writes the rules that lead from these names to those")
+    for fix in often:
+        click.echo(f"fix:  {fix}   ({count(fixes[fix], 'line')} above)")
+    if len(fixes) > _RULES:
+        click.echo(f"fix:  {suggest} writes the rules that lead from these names to those")
     click.echo(_verdict(answer))
 
 
-def _problem(problem: Problem, *, fix: bool) -> None:
+def _problem(problem: Problem, *, reason: bool, fix: bool) -> None:
     moved = f"   (on disk: {problem.source})" if problem.source not in (None, problem.name) else ""
     click.echo(f"  {problem.pattern}   {count(problem.tensors, 'tensor')}{moved}")
-    if problem.reason:
+    if problem.reason and reason:
         click.echo(f"      {problem.reason}")
     if problem.nearest:
         click.echo(f"      nearest: {problem.nearest}")

@@ -30,4 +30,5 @@ def presets(name: str | None, *, as_json: bool) -> None:
         return
     width = max(map(len, known))
     for preset, about in known.items():
-        click.echo(f"{preset:<{width}}   {about}")
+        takes = "".join(f"   --set {parameter}=…" for parameter in rules.preset_parameters(preset))
+        click.echo(f"{preset:<{width}}   {about}{takes}")

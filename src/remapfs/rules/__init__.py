@@ -8,6 +8,7 @@ from remapfs.rules.language import (
     preset_parameters,
     preset_text,
     presets,
+    presets_for_vllm,
 )
 from remapfs.rules.model import Rules
 
@@ -20,4 +21,5 @@ __all__ = [
     "preset_parameters",
     "preset_text",
     "presets",
+    "presets_for_vllm",
 ]

@@ -42,7 +42,7 @@ _KEYS = {
     "json": {"file", "jq", "if_tensor", "optional"},
     "refuse": {"match", "dtypes", "because", "hint"},
 }
-_TOP = {"about", "extends", "preset", "parameters", "optional", "unindexed", *_KEYS}
+_TOP = {"about", "extends", "preset", "parameters", "vllm", "optional", "unindexed", *_KEYS}
 _HEADING = re.compile(r"^[ \t]*\[\[[ \t]*([A-Za-z_]+)[ \t]*\]\]", re.MULTILINE)
 _Value = TypeVar("_Value")
 
@@ -81,6 +81,11 @@ def presets() -> dict[str, str]:
     return {name: str(document.get("about", "")) for name, document in _documents().items()}
 
 
+def presets_for_vllm(model_type: str) -> list[str]:
+    """List the presets that give the names which vLLM wants for a `model_type` of config.json."""
+    return [name for name, document in _documents().items() if model_type in document.get("vllm", ())]
+
+
 def preset_parameters(name: str) -> dict[str, Parameter]:
     """Give the parameters that a preset takes."""
     return declared(tomllib.loads(preset_text(name)), f"{name}.toml")
@@ -102,6 +107,7 @@ def parse_rules(
     document = _decode(text, file)
     _check_keys(document, _TOP, file)
     default = _typed(document, "optional", bool, file) or False
+    _several(document, "vllm", file)
     own = settle(declared(document, file), values, file)
     steps: list[Step] = []
     hide, json, refuse = [], [], []
@@ -194,7 +200,7 @@ def _several(document: dict[str, Any], key: str, file: str) -> list[str]:
 
 
 def _documents() -> dict[str, dict[str, Any]]:
-    files = sorted(_folder().iterdir(), key=lambda file: file.name)
+    files = sorted(_folder().iterdir(), key=lambda file: file.name.removesuffix(".toml"))
     return {
         file.name[:-5]: tomllib.loads(file.read_text(encoding="utf-8"))
         for file in files

@@ -27,7 +27,7 @@ def to_answer(plan: Plan, tensors: Sequence[Presented], report: Report) -> Answe
     judged += _dropped(plan)
     notes = list(report.notes)
     if report.config_refused:
-        judged.append(Judged(_CONFIG, _CONFIG, Outcome.REFUSED, report.config_refused, 0))
+        judged.append(Judged(None, _CONFIG, Outcome.REFUSED, report.config_refused, 0))
         notes.append(
             f"vLLM refuses {_CONFIG} as it is presented; the names were judged with the one that the preset"
             " of this model type makes of it"

@@ -13,7 +13,7 @@ from remapfs.checkpoint.index import SUFFIX
 from remapfs.errors import RemapError
 from remapfs.plan.documents import apply_jq, decode, encode
 from remapfs.present.reader import open_file
-from remapfs.rules import load_preset, presets
+from remapfs.rules import load_preset, presets_for_vllm
 
 if TYPE_CHECKING:
     import re
@@ -80,14 +80,14 @@ def write_job(plan: Plan, folder: str, *, trust_remote_code: bool) -> list[Prese
 def _as_preset_would(
     config: object, text: bytes, shards: dict[str, list[tuple[Tensor, str]]]
 ) -> bytes | None:
-    """Rewrite config.json with the preset named like the model type; None where that changes nothing.
+    """Rewrite config.json with the preset for the model type; None where that changes nothing.
 
     vLLM refuses some configurations before it looks at a single name. With this one it goes on, and the names
     can be judged all the same.
     """
     kind = config.get("model_type") if isinstance(config, dict) else None
-    preset = kind.replace("_", "-") if isinstance(kind, str) else ""
-    if preset not in presets():
+    preset = next(iter(presets_for_vllm(str(kind))), None)
+    if preset is None:
         return None
     names = [name for tensors in shards.values() for _, name in tensors]
 
