@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from remapfs.rules.model import Match, Pattern, Prefix, Substring, Suffix
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _CONTEXT = 2
+_REMEMBERED = 1 << 15
 _FINE = re.compile(r"[._]|[^._]+")
 
 
-@cache
+@lru_cache(maxsize=_REMEMBERED)
 def distance(text: str, target: str) -> int:
     """Count the segments to insert, delete, replace, or exchange with their neighbour."""
     ours, theirs = text.split("."), target.split(".")
@@ -89,6 +90,13 @@ class Edit:
         return text.replace(self.old, self.new)
 
     @cached_property
+    def needs(self) -> tuple[str, ...]:
+        """Segments that a text must have for this to change it."""
+        parts = self.old.split(".")
+        first, last = 0 if self.start else 1, len(parts) if self.end else len(parts) - 1
+        return tuple(part for part in parts[first:last] if slot_number(part) is None)
+
+    @cached_property
     def _compiled(self) -> re.Pattern[str]:
         return re.compile(self._regex())
 
@@ -109,7 +117,7 @@ def whole(text: str, target: str) -> Edit:
     return Edit(text, target, start=True, end=True)
 
 
-@cache
+@lru_cache(maxsize=_REMEMBERED)
 def edits(text: str, target: str) -> tuple[Edit, ...]:
     """List the replacements that a person might make on the way from one text to the other."""
     ours, theirs = text.split("."), target.split(".")

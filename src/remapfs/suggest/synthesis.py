@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from remapfs.suggest.edits import Edit, distance, edits, whole
@@ -42,12 +42,15 @@ def synthesise(texts: Sequence[str], targets: Mapping[str, str]) -> tuple[list[E
 class _State:
     texts: list[str]
     targets: list[str | None]
+    _index: dict[str, list[int]] = field(default_factory=dict)
+    _places: dict[str, int] = field(default_factory=dict)
 
     def open(self) -> list[int]:
         """List the positions that are not yet where they should be."""
         return [i for i, target in enumerate(self.targets) if target is not None and target != self.texts[i]]
 
     def apply(self, edit: Edit) -> None:
+        self._index, self._places = {}, {}
         self.texts = [edit.apply(text) for text in self.texts]
 
     def choose(self) -> Edit | None:
@@ -77,7 +80,8 @@ class _State:
         """Work out what it does; None if it breaks something or helps nothing."""
         nearer, waiting, gain = [], [], 0
         changed: dict[int, str] = {}
-        for i, text in enumerate(self.texts):
+        for i in self._reach(edit):
+            text = self.texts[i]
             new = edit.apply(text)
             if new == text:
                 continue
@@ -98,14 +102,23 @@ class _State:
         blocking = self._collisions(changed)
         return None if blocking is None else Effect(edit, tuple(nearer), gain, (*waiting, *blocking))
 
+    def _reach(self, edit: Edit) -> list[int]:
+        """List the positions that it may change: trying all of them would take most of the time."""
+        if not self._index:
+            for i, text in enumerate(self.texts):
+                self._places[text] = i
+                for segment in dict.fromkeys(text.split(".")):
+                    self._index.setdefault(segment, []).append(i)
+        found = [self._index.get(segment, []) for segment in edit.needs]
+        return min(found, key=len) if found else list(range(len(self.texts)))
+
     def _collisions(self, changed: Mapping[int, str]) -> list[int] | None:
         """Which texts must go away first; None if they never would."""
         if len(set(changed.values())) < len(changed):
             return None
-        places = {text: i for i, text in enumerate(self.texts)}
         blocking = []
         for new in changed.values():
-            i = places.get(new)
+            i = self._places.get(new)
             if i is not None and i not in changed:
                 if self.targets[i] is None or self.targets[i] == self.texts[i]:
                     return None

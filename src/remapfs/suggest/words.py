@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from math import log
 from typing import TYPE_CHECKING
 
@@ -42,9 +42,10 @@ _WORDS = {
 _PROJECTION = re.compile(r"w(q|k|v|o|kv|qkv|gate|up|down)$")
 _BOUNDARY = re.compile(r"_|(?<=[a-z])(?=[A-Z])|(?<=[a-zA-Z])(?=\d)")
 _WHOLE = 1000
+_REMEMBERED = 1 << 15
 
 
-@cache
+@lru_cache(maxsize=_REMEMBERED)
 def words(text: str) -> tuple[str, ...]:
     """List the words of a kind's text, in a common spelling."""
     found: list[str] = []
@@ -133,7 +134,7 @@ def _spelt_alike(one: str, other: str) -> float:
     return 2 * sum((ours & theirs).values()) / (sum(ours.values()) + sum(theirs.values()))
 
 
-@cache
+@lru_cache(maxsize=_REMEMBERED)
 def _look(one: str, other: str) -> float:
     pairs, others = _pairs(one), _pairs(other)
     return 2 * sum((pairs & others).values()) / (sum(pairs.values()) + sum(others.values()))
