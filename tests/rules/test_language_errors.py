@@ -188,8 +188,8 @@ def test_a_program_that_jq_does_not_accept() -> None:
 
 def test_a_preset_that_does_not_exist() -> None:
     """With the nearest name, or all of them."""
-    assert refusal("preset = 'deepseek-v3'\n") == (
-        "there is no preset 'deepseek-v3'",
+    assert refusal("preset = 'deepseek-v44'\n") == (
+        "there is no preset 'deepseek-v44'",
         "did you mean 'deepseek-v4'?",
     )
     assert refusal("preset = 'qqqq'\n") == ("there is no preset 'qqqq'", "the presets are: deepseek-v4")
