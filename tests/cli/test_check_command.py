@@ -70,7 +70,7 @@ def test_several_readers_are_asked_in_turn(tmp_path: Path, native: Path) -> None
     other = tmp_path / "names.txt"
     other.write_text("embed.weight\n")
     source = demo(tmp_path / "hf")
-    arguments = ["--preset", "deepseek-v4", "--against", native, "--against", other]
+    arguments = ["--preset", "deepseek-v4", "--against", str(native), "--against", str(other)]
     run = remapfs("check", source, *arguments)
     assert run.returncode == 1
     assert [line.split(":")[0] for line in run.stdout.splitlines() if "(against" in line] == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from remapfs import presets
 from rules.rules_text import refusal
 
 DROP = "drop rule 1 in rules.toml (line 1)"
@@ -188,11 +189,12 @@ def test_a_program_that_jq_does_not_accept() -> None:
 
 def test_a_preset_that_does_not_exist() -> None:
     """With the nearest name, or all of them."""
-    assert refusal("preset = 'deepseek-v44'\n") == (
-        "there is no preset 'deepseek-v44'",
+    assert refusal("preset = 'deepseek-v5'\n") == (
+        "there is no preset 'deepseek-v5'",
         "did you mean 'deepseek-v4'?",
     )
-    assert refusal("preset = 'qqqq'\n") == ("there is no preset 'qqqq'", "the presets are: deepseek-v4")
+    listed = f"the presets are: {', '.join(presets())}"
+    assert refusal("preset = 'qqqq'\n") == ("there is no preset 'qqqq'", listed)
 
 
 def test_a_later_rule_is_named_by_its_own_place() -> None:
