@@ -83,7 +83,7 @@ def mount(  # noqa: PLR0913  # one argument an option
         from remapfs.present import erofs  # noqa: PLC0415  # only what is asked for is imported
 
         log_to(log_handler(log_file, logging.StreamHandler))
-        erofs.mount(plan.without_names(), mountpoint, options, image_dir)
+        erofs.mount(plan.without_names(), mountpoint, options, erofs.ImageOptions(image_dir))
         return
     serve = _presenter(presenter, image_dir)
     if background:
@@ -101,9 +101,9 @@ def _presenter(name: str, image_dir: str | None) -> Presenter:
 
         return serve
     if name == "erofs":
-        from remapfs.present.erofs import serve as serve_erofs  # noqa: PLC0415
+        from remapfs.present import erofs  # noqa: PLC0415
 
-        return partial(serve_erofs, image_dir=image_dir)
+        return partial(erofs.serve, image=erofs.ImageOptions(image_dir))
     from remapfs.present.fusepy import serve as serve_fusepy  # noqa: PLC0415
 
     return serve_fusepy

@@ -5,25 +5,26 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import platform
 import shutil
 import tempfile
+from enum import StrEnum
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from remapfs.checkpoint.source import Attributes, Source
 from remapfs.errors import RemapError
 from remapfs.plan.extents import Slice, VirtualFile
 from remapfs.plan.tree import Directory
-from remapfs.present.erofs.guards import FUSE, refusal
+from remapfs.present.erofs.guards import FUSE, refusal, why_not_from_files
 from remapfs.present.erofs.image import write_image
 from remapfs.present.erofs.layout import lay_out
 from remapfs.present.erofs.ondisk import BLOCK
 from remapfs.present.erofs.syscalls import MAX_STRING, MountError, new_mount
 from remapfs.present.mountpoint import EROFS_SOURCE
+from remapfs.present.options import LOGGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from remapfs.present.erofs.layout import Layout
 
 # Not /tmp, which is often a tmpfs; /var/lib is writable to root where /var/tmp is missing.
 _FOLDERS: Final = ("/var/tmp", "/var/lib")  # noqa: S108  # the image has no name there that one could guess
@@ -37,34 +38,48 @@ class UnsuitableError(Exception):
     """A directory in which no image can lie; the text says why."""
 
 
-def choose_folder(layout: Layout, wanted: str | None) -> str:
-    """Find a directory that can hold the image: `wanted`, or else $STATE_DIRECTORY, /var/tmp or /var/lib.
+class Backing(StrEnum):
+    """What the kernel is given: the image and the sources as files, or loop devices over them."""
 
-    Raises RemapError if none can, or if the kernel serves files wrong.
+    FILES = "files"
+    LOOP_DEVICES = "loop devices"
+
+
+def choose(size: int, folder: str | None, backing: Backing | None) -> tuple[str, Backing]:
+    """Find a directory for an image of `size` bytes, and what to give the kernel.
+
+    The directory is `folder`, or else $STATE_DIRECTORY, /var/tmp or /var/lib; `backing` is given in tests
+    only. Files are used unless this kernel is known, or found, to serve them wrong. Raises RemapError if no
+    directory can hold the image.
     """
     state = os.environ.get(_STATE, "").split(":")[0]
-    folders = (wanted,) if wanted else tuple(filter(None, (state, *_FOLDERS)))
-    reasons = []
-    for folder in folders:
+    release = platform.release()
+    reason = why_not_from_files(release) if backing is None else None
+    loops = bool(reason) or backing is Backing.LOOP_DEVICES
+    refused = []
+    for each in (folder,) if folder else tuple(filter(None, (state, *_FOLDERS))):
         try:
-            _check_space(folder, layout.size)
-            probe(folder)
+            _check_space(each, size)
+            if not loops and not reads_past_the_end_fail(each):
+                reason = "mounted from files, it gives zeros where reading a file fails, instead of an error"
         except UnsuitableError as error:
-            reasons.append(f"{folder}: {error}")
-        else:
-            return folder
+            refused.append(f"{each}: {error}")
+            continue
+        if reason:
+            LOGGER.info("using loop devices, because of this kernel (%s): %s", release, reason)
+        return each, Backing.LOOP_DEVICES if loops or reason else Backing.FILES
     raise RemapError(
-        f"no place for the EROFS image of {layout.size / 1e6:,.0f} MB: {'; '.join(reasons)}",
+        f"no place for the EROFS image of {size / 1e6:,.0f} MB: {'; '.join(refused)}",
         f"give a directory on ext4, XFS or Btrfs (--image-dir DIR), or {FUSE}",
     )
 
 
-def probe(folder: str) -> None:
+def reads_past_the_end_fail(folder: str) -> bool:
     """Find out whether the kernel mounts an image that lies in `folder`, and how it reads past a file's end.
 
-    Kernels without "erofs: fix short reads of file-backed mounts" (7.0, 6.18 and 6.12 stable) give zeros
-    there, and may do so in the middle of a file. Raises UnsuitableError if the directory is no place for
-    images, and RemapError if the kernel gives zeros.
+    Kernels without the fix of short reads (7.0, 6.18 and 6.12 stable) give zeros there, and may do so in the
+    middle of a file if a reader is killed: False. Raises UnsuitableError if the directory is no place for
+    images.
     """
     attributes = Attributes(0o444, 0, 0, 0)
     source = Source(_PROBE, 2 * BLOCK, 0, 0, 0)
@@ -75,29 +90,23 @@ def probe(folder: str) -> None:
         image.flush()
         device.write(b"p" * (BLOCK + _SHORT))
         device.flush()
-        mount = mount_files(f"/proc/self/fd/{image.fileno()}", [device.fileno()])
+        mount = mount_image(path_of(image.fileno()), [path_of(device.fileno())], Backing.FILES)
     try:
-        _check_short_read(mount)
+        descriptor = os.open(_PROBE, os.O_RDONLY | os.O_CLOEXEC, dir_fd=mount)
+        try:
+            os.pread(descriptor, BLOCK, BLOCK)
+        except OSError as error:
+            return error.errno == errno.EIO
+        finally:
+            os.close(descriptor)
     finally:
         os.close(mount)
+    return False
 
 
-def _check_short_read(mount: int) -> None:
-    descriptor = os.open(_PROBE, os.O_RDONLY | os.O_CLOEXEC, dir_fd=mount)
-    try:
-        if os.pread(descriptor, BLOCK, 0) != b"p" * BLOCK:
-            raise RemapError("this kernel reads wrong bytes through EROFS", FUSE)
-        os.pread(descriptor, BLOCK, BLOCK)
-    except OSError as error:
-        if error.errno == errno.EIO:
-            return
-        raise
-    finally:
-        os.close(descriptor)
-    raise RemapError(
-        "EROFS in this kernel gives zeros where reading a file fails, instead of an error",
-        f"update the kernel (fixed in Linux 7.0, 6.18 and 6.12 stable), or {FUSE}",
-    )
+def path_of(descriptor: int) -> str:
+    """Name an open file so that the kernel opens it again: the very file that was checked, at any length."""
+    return f"/proc/self/fd/{descriptor}"
 
 
 @contextlib.contextmanager
@@ -114,17 +123,16 @@ def unnamed(folder: str) -> Iterator[BinaryIO]:
         yield stream
 
 
-def mount_files(source: str, devices: Sequence[int]) -> int:
-    """Mount an image and its devices, given as descriptors in the order of their slots; attached nowhere.
+def mount_image(source: str, devices: Sequence[str], backing: Backing) -> int:
+    """Mount an image and its devices, by their paths in the order of their slots; attached nowhere.
 
     Returns the mount's descriptor. Raises UnsuitableError if the image's file system cannot back a mount, and
     RemapError if the kernel refuses.
     """
-    # The kernel opens these names again, and so the very files that were checked.
-    names = [("device", f"/proc/self/fd/{device}") for device in devices]
-    # Without directio the sources' pages would be cached a second time.
+    # Without directio the sources' pages would be cached a second time; loop devices have their own switch.
+    flags = [("directio", None)] if backing is Backing.FILES else []
     try:
-        return new_mount("erofs", [("source", source), ("directio", None), *names])
+        return new_mount("erofs", [("source", source), *flags, *(("device", device) for device in devices)])
     except MountError as error:
         if error.number == errno.ENOTBLK:
             raise UnsuitableError("its file system cannot back a mount (tmpfs and overlay cannot)") from None

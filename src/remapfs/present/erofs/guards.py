@@ -23,16 +23,13 @@ _CAP_SYS_ADMIN: Final = 21
 _CONTAINER: Final = f"docker run --cap-add SYS_ADMIN --security-opt apparmor=unconfined; or {FUSE}"
 _DEVICE_TABLES: Final = (5, 16)
 _FROM_FILES: Final = (6, 12)
-_USE_AFTER_FREE: Final = "can use memory after freeing it (CVE-2026-23224)"
-# First affected and first good version, and what is wrong: files as devices came with 6.12. Lines that got no
-# fix of their own end where the next line begins.
-_BUGS: Final = (
-    ((6, 12), (6, 12, 72), _USE_AFTER_FREE),
-    ((6, 13), (6, 14), _USE_AFTER_FREE),
-    ((6, 14), (6, 15), "can lock pages for ever after posix_fadvise, and " + _USE_AFTER_FREE),
-    ((6, 15), (6, 18, 11), _USE_AFTER_FREE),
-    ((6, 19), (6, 19, 1), _USE_AFTER_FREE),
+# First affected and first good version. Lines that got no fix of their own end where the next line begins.
+_USE_AFTER_FREE: Final = (
+    ((6, 12), (6, 12, 72)),
+    ((6, 13), (6, 18, 11)),
+    ((6, 19), (6, 19, 1)),
 )
+_LOCKED_FOR_EVER: Final = ((6, 14), (6, 15))
 
 
 def check_user() -> None:
@@ -73,16 +70,24 @@ def version_of(release: str) -> tuple[int, ...]:
 
 
 def known_bug(release: str) -> str | None:
-    """Say what is wrong with serving files by EROFS in a kernel release, as `uname -r` gives it, or None."""
+    """Say why EROFS must not be used at all in a kernel release, as `uname -r` gives it, or None."""
     version = version_of(release)
     if version < _DEVICE_TABLES:
         return "does not know images over several files, which came with Linux 5.16"
-    return next((what for first, good, what in _BUGS if first <= version < good), None)
+    first, good = _LOCKED_FOR_EVER
+    if first <= version < good:
+        return "can lock pages for ever after posix_fadvise, which was mended in Linux 6.15"
+    return None
 
 
-def takes_files(release: str) -> bool:
-    """Whether a kernel release mounts EROFS from regular files, not only from block devices."""
-    return version_of(release) >= _FROM_FILES
+def why_not_from_files(release: str) -> str | None:
+    """Say why a kernel release must be given block devices instead of files, or None if it need not."""
+    version = version_of(release)
+    if version < _FROM_FILES:
+        return "Linux mounts EROFS from files since 6.12"
+    if any(first <= version < good for first, good in _USE_AFTER_FREE):
+        return "mounted from files, it can use memory after freeing it (CVE-2026-23224)"
+    return None
 
 
 def refusal(error: MountError) -> RemapError:

@@ -8,15 +8,13 @@ import select
 import signal
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from remapfs.errors import RemapError
 from remapfs.present import mountpoint as mountpoints
-from remapfs.present.erofs.backing import UnsuitableError, choose_folder, mount_files, named, unnamed
+from remapfs.present.erofs.detached import ImageOptions, detached_mount
 from remapfs.present.erofs.guards import check_kernel, check_user
 from remapfs.present.erofs.identity import uuid_at, uuid_of
-from remapfs.present.erofs.image import write_image
 from remapfs.present.erofs.layout import lay_out
 from remapfs.present.erofs.readback import read_back
 from remapfs.present.erofs.sources import OpenSources
@@ -28,22 +26,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from remapfs.plan.model import Plan
-    from remapfs.present.erofs.layout import Layout
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_BDI: Final = Path("/sys/class/bdi")
 _OWNER_ONLY: Final = 0o500
 
 
 def mount(
-    plan: Plan, mountpoint: str, options: MountOptions | None = None, image_dir: str | None = None
+    plan: Plan, mountpoint: str, options: MountOptions | None = None, image: ImageOptions | None = None
 ) -> mountpoints.Mount:
     """Mount `plan` at `mountpoint` and leave it to the kernel; no process has to live for it.
 
-    A mount of the same plan that is there already is left as it is. The image is written to a file without a
-    name in `image_dir`, by default $STATE_DIRECTORY, /var/tmp or /var/lib, which the kernel frees at the
-    unmount. Raises RemapError, with nothing mounted, if the host, the mount point, the plan or a source does
-    not allow it.
+    A mount of the same plan that is there already is left as it is. Raises RemapError, with nothing mounted,
+    if the host, the mount point, the plan or a source does not allow it.
     """
     options = options or MountOptions()
     check_user()
@@ -58,13 +52,14 @@ def mount(
     check_kernel()
     layout = lay_out(plan.files, plan.directories)
     with OpenSources(sources_of(plan)) as sources:
-        detached = _mount_detached(plan, layout, uuid, sources, options.read_ahead, image_dir)
+        detached = detached_mount(plan.root, layout, uuid, sources, image or ImageOptions())
         try:
-            read_back(detached, layout)
+            read_back(detached.descriptor, layout)
+            detached.raise_read_ahead(options.read_ahead)
             sources.check()
-            attach(detached, path)
+            attach(detached.descriptor, path)
         finally:
-            os.close(detached)
+            os.close(detached.descriptor)
     mounted = mountpoints.mounted_at(path)
     if mounted is None or not mounted.is_ours:
         raise RemapError(f"the mount at {path} was covered or ended by somebody else just now")
@@ -76,7 +71,7 @@ def serve(
     mountpoint: str,
     options: MountOptions,
     on_ready: Callable[[], None],
-    image_dir: str | None = None,
+    image: ImageOptions | None = None,
 ) -> None:
     """Mount `plan`, wait until it is unmounted or SIGTERM, SIGINT or SIGHUP asks to stop, and unmount.
 
@@ -84,7 +79,7 @@ def serve(
     anything is mounted if it cannot be. If the process is killed, the mount stays and works.
     """
     with _signals() as asked:
-        mounted = mount(plan, mountpoint, options, image_dir)
+        mounted = mount(plan, mountpoint, options, image)
         try:
             on_ready()
             reason = _wait(mounted, asked)
@@ -93,51 +88,11 @@ def serve(
             _unmount(mounted)
 
 
-def _mount_detached(  # noqa: PLR0913  # the steps of one job
-    plan: Plan, layout: Layout, uuid: bytes, sources: OpenSources, read_ahead: int, image_dir: str | None
-) -> int:
-    """Write the image and mount it, attached nowhere; return the mount's descriptor."""
-    folder = choose_folder(layout, image_dir)
-    devices = [sources.descriptor(source) for source in layout.devices]
-    try:
-        with unnamed(folder) as image:
-            write_image(image, layout, uuid, sources.read)
-            image.flush()
-            with named(plan.root, f"/proc/self/fd/{image.fileno()}", folder) as name:
-                before = _knobs()
-                detached = mount_files(name, devices)
-    except UnsuitableError as error:
-        raise RemapError(f"{folder}: {error}", "give another directory with --image-dir") from None
-    except OSError as error:
-        raise RemapError(
-            f"cannot write the EROFS image in {folder}: {error.strerror}",
-            "give another directory with --image-dir",
-        ) from error
-    _raise_read_ahead(_knobs() - before, read_ahead)
-    return detached
-
-
 def _private(plan: Plan) -> Plan:
     """Let only the mounting user in: by the mode of the top directory, as there is no server to ask."""
     root, *others = plan.directories
     closed = replace(root.attributes, mode=root.attributes.mode & _OWNER_ONLY, uid=os.geteuid())
     return replace(plan, directories=(replace(root, attributes=closed), *others))
-
-
-def _knobs() -> set[Path]:
-    return {device / "read_ahead_kb" for device in _BDI.glob("erofs-*")}
-
-
-def _raise_read_ahead(knobs: set[Path], read_ahead: int) -> None:
-    """Set the read-ahead of the mount that was just made; the kernel numbers them, and does not say how."""
-    if len(knobs) != 1:
-        LOGGER.warning("reading will be slower, the read-ahead stays small: its setting was not found")
-        return
-    knob = knobs.pop()
-    try:
-        knob.write_text(str(read_ahead >> 10))
-    except OSError as error:
-        LOGGER.warning("reading will be slower, the read-ahead stays small (%s: %s)", knob, error.strerror)
 
 
 @contextmanager
