@@ -83,7 +83,7 @@ class Lexicon:
         return max(self._likeness(text, wanted) for text in dict.fromkeys((source, read)))
 
     def _likeness(self, source: str, wanted: str) -> int:
-        ours, theirs = Counter(words(source)), Counter(words(wanted))
+        ours, theirs = _bag(source), _bag(wanted)
         shared = ours & theirs
         common = self._sum(shared.elements())
         left, right = ours - shared, theirs - shared
@@ -129,8 +129,18 @@ def changed_segments(source: str, wanted: str) -> list[tuple[str, str]]:
     return pairs
 
 
+@lru_cache(maxsize=_REMEMBERED)
+def _bag(text: str) -> Counter[str]:
+    return Counter(words(text))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _segments(text: str) -> Counter[str]:
+    return Counter(text.split("."))
+
+
 def _spelt_alike(one: str, other: str) -> float:
-    ours, theirs = Counter(one.split(".")), Counter(other.split("."))
+    ours, theirs = _segments(one), _segments(other)
     return 2 * sum((ours & theirs).values()) / (sum(ours.values()) + sum(theirs.values()))
 
 
