@@ -12,14 +12,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from remapfs.errors import RemapError
+from remapfs.present.erofs.backing import choose
+from remapfs.present.erofs.guards import check_kernel, check_user
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-PRESENTERS = ("fuse", "fusepy")
+PRESENTERS = ("fuse", "fusepy", "erofs")
 
 
 def missing(presenter: str = "fuse") -> str | None:
     """Say what this host lacks for mounting with a presenter, or None."""
+    if presenter == "erofs":
+        try:
+            check_user()
+            check_kernel()
+            choose(0, None, None)
+        except RemapError as error:
+            return f"EROFS cannot be mounted here: {error}"
+        return None
     try:
         os.close(os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC))
     except OSError as error:

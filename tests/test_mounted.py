@@ -25,8 +25,11 @@ from situations import HERE, Situation, values
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "")
-
+needs_fuse = pytest.mark.skipif(bool(missing()), reason=missing() or "")
+needs_erofs = pytest.mark.skipif(bool(missing("erofs")), reason=missing("erofs") or "")
+_PRESENTERS = pytest.mark.parametrize(
+    "presenter", [pytest.param("fuse", marks=needs_fuse), pytest.param("erofs", marks=needs_erofs)]
+)
 _SHARDS = 1500
 _CHANGES: dict[str, Callable[[Path], object]] = {
     "open to write": lambda root: os.open(root / "model.safetensors", os.O_WRONLY),
@@ -55,13 +58,14 @@ def situation(name: str) -> Situation:
     return Situation(HERE / "mounted" / name)
 
 
+@_PRESENTERS
 @pytest.mark.parametrize("flags", [mmap.MAP_SHARED, mmap.MAP_PRIVATE], ids=["shared", "private"])
-def test_u01_a_shard_can_be_mapped(tmp_path: Path, flags: int) -> None:
+def test_u01_a_shard_can_be_mapped(tmp_path: Path, flags: int, presenter: str) -> None:
     """A shared and a private map have the bytes of the file, and safetensors opens it, which maps it too."""
     case = situation("U01-mmap")
     source = case.make(tmp_path)
     planned = open_file(case.plan(source).files[0]).read()
-    with mounted(source, case.arguments) as root:
+    with mounted(source, case.arguments, presenter) as root:
         with (
             open(root / "model.safetensors", "rb") as stream,
             mmap.mmap(stream.fileno(), 0, flags=flags, prot=mmap.PROT_READ) as mapped,
@@ -72,7 +76,8 @@ def test_u01_a_shard_can_be_mapped(tmp_path: Path, flags: int) -> None:
             assert shard.get_tensor("a").tobytes() == values("model.a", 48_000)
 
 
-def test_u03_interleaved_readers_do_not_disturb_each_other(tmp_path: Path) -> None:
+@_PRESENTERS
+def test_u03_interleaved_readers_do_not_disturb_each_other(tmp_path: Path, presenter: str) -> None:
     """Eight threads that read at random places, on a shared descriptor and their own, get their bytes."""
     case = situation("U03-interleaved-readers")
     source = case.make(tmp_path)
@@ -92,24 +97,27 @@ def test_u03_interleaved_readers_do_not_disturb_each_other(tmp_path: Path) -> No
         return True
 
     with (
-        mounted(source, case.arguments) as root,
+        mounted(source, case.arguments, presenter) as root,
         open(root / "model.safetensors", "rb") as stream,
         ThreadPoolExecutor(8) as pool,
     ):
         assert all(pool.map(lambda seed: read(seed, stream.fileno(), root / "model.safetensors"), range(8)))
 
 
-def test_u04_the_type_is_fuse_remapfs(tmp_path: Path) -> None:
-    """/proc/mounts says fuse.remapfs, and names the source directory."""
+@_PRESENTERS
+def test_u04_the_type_and_the_source_are_shown(tmp_path: Path, presenter: str) -> None:
+    """/proc/mounts says fuse.remapfs, or erofs of remapfs, and names the source directory."""
     case = situation("U04-file-system-type")
     source = case.make(tmp_path)
-    with mounted(source) as root:
+    with mounted(source, (), presenter) as root:
         lines = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
         found = [(device, kind) for device, where, kind, *_ in lines if where == str(root)]
-    assert found == [(str(source), "fuse.remapfs")]
+    wanted = {"fuse": (str(source), "fuse.remapfs"), "erofs": (f"remapfs:{source}", "erofs")}
+    assert found == [wanted[presenter]]
 
 
-def test_u08_1500_shards_need_few_descriptors(tmp_path: Path) -> None:
+@_PRESENTERS
+def test_u08_1500_shards_need_few_descriptors(tmp_path: Path, presenter: str) -> None:
     """With soft and hard limit at 1,024 open files, 1,500 shards are mounted and each is read right."""
     case = situation("U08-1500-shards-1024-descriptors")
     first = case.make(tmp_path) / "model.safetensors"
@@ -125,6 +133,8 @@ def test_u08_1500_shards_need_few_descriptors(tmp_path: Path) -> None:
         tmp_path,
         mountpoint,
         *case.arguments,
+        "--presenter",
+        presenter,
         "--background",
     ]
     shell = f"ulimit -n 1024; exec {shlex.join(map(str, command))}"
@@ -139,13 +149,17 @@ def test_u08_1500_shards_need_few_descriptors(tmp_path: Path) -> None:
     assert set(found.values()) == {planned}
 
 
+@_PRESENTERS
 @pytest.mark.parametrize("change", _CHANGES)
-def test_u09_every_change_says_read_only(tmp_path: Path, change: str) -> None:
+def test_u09_every_change_says_read_only(tmp_path: Path, change: str, presenter: str) -> None:
     """Each call that would change something fails with EROFS, and the source stays as it was."""
     case = situation("U09-writers")
     source = case.make(tmp_path)
     before = (source / "model.safetensors").read_bytes()
-    with mounted(source) as root, pytest.raises(OSError, match="Read-only file system") as caught:
+    with (
+        mounted(source, (), presenter) as root,
+        pytest.raises(OSError, match="Read-only file system") as caught,
+    ):
         _CHANGES[change](root)
     assert caught.value.errno == errno.EROFS
     assert (source / "model.safetensors").read_bytes() == before

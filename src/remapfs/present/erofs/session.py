@@ -20,7 +20,6 @@ from remapfs.present.erofs.readback import read_back
 from remapfs.present.erofs.sources import OpenSources
 from remapfs.present.erofs.syscalls import attach
 from remapfs.present.options import LOGGER, MountOptions
-from remapfs.present.sources import sources_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,7 +50,7 @@ def mount(
     path = mountpoints.check_mountpoint(plan, mountpoint)
     check_kernel()
     layout = lay_out(plan.files, plan.directories)
-    with OpenSources(sources_of(plan)) as sources:
+    with OpenSources(layout.devices) as sources:
         detached = detached_mount(plan.root, layout, uuid, sources, image or ImageOptions())
         try:
             read_back(detached.descriptor, layout)

@@ -18,59 +18,50 @@ if TYPE_CHECKING:
 
 # Descriptors left for everything else: the image, the mount, logs.
 _RESERVED: Final = 64
+_HINT: Final = "plan again once the checkpoint is complete"
 
 
 class OpenSources:
-    """Every source open for reading, each the file that was planned; a context manager that closes them.
+    """The devices open for reading, each the file that was planned; a context manager that closes them.
 
-    Raises RemapError if one is gone or changed, or if the process may not open so many files.
+    Other sources, which only lend bytes to the image, are opened when they are read. Raises RemapError if a
+    source is gone or changed, or if the process may not open so many files.
     """
 
-    def __init__(self, sources: Iterable[Source]) -> None:
+    def __init__(self, devices: Iterable[Source]) -> None:
         self._descriptors: dict[Source, int] = {}
-        wanted = tuple(dict.fromkeys(sources))
+        wanted = tuple(devices)
         _allow(len(wanted))
         try:
             for source in wanted:
-                self._descriptors[source] = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
-            self.check()
-        except OSError as error:
-            self.close()
-            raise RemapError(
-                f"{error.filename}: cannot be opened: {error.strerror}",
-                "plan again once the checkpoint is complete",
-            ) from error
+                self._descriptors[source] = _open(source)
         except BaseException:
             self.close()
             raise
 
-    def descriptor(self, source: Source) -> int:
-        """Give the descriptor of an open source."""
-        return self._descriptors[source]
+    def descriptor(self, device: Source) -> int:
+        """Give the descriptor of a device."""
+        return self._descriptors[device]
 
     def check(self) -> None:
-        """Compare every open file with what was planned; raises RemapError at the first that differs."""
+        """Compare every device with what was planned; raises RemapError at the first that differs."""
         for source, descriptor in self._descriptors.items():
-            difference = source.changed(os.fstat(descriptor))
-            if difference:
-                raise RemapError(
-                    f"{source.path}: changed since it was planned: {difference}",
-                    "plan again once the checkpoint is complete",
-                )
+            _check(source, descriptor)
 
     def read(self, part: Slice) -> bytes:
-        """Read a slice whole; raises RemapError if its source ends before."""
-        descriptor = self._descriptors[part.source]
-        data = os.pread(descriptor, part.length, part.offset)
-        while len(data) < part.length:
-            more = os.pread(descriptor, part.length - len(data), part.offset + len(data))
-            if not more:
-                raise RemapError(f"{part.source.path}: ends at byte {part.offset + len(data):,}")
-            data += more
-        return data
+        """Read a slice of any source whole; raises RemapError if it is not what it was, or ends before."""
+        kept = self._descriptors.get(part.source)
+        descriptor = _open(part.source) if kept is None else kept
+        try:
+            return _read(descriptor, part)
+        except OSError as error:
+            raise RemapError(f"{part.source.path}: cannot be read: {error.strerror}", _HINT) from error
+        finally:
+            if kept is None:
+                os.close(descriptor)
 
     def close(self) -> None:
-        """Close every source."""
+        """Close every device."""
         for descriptor in self._descriptors.values():
             os.close(descriptor)
         self._descriptors.clear()
@@ -84,6 +75,35 @@ class OpenSources:
         self.close()
 
 
+def _open(source: Source) -> int:
+    try:
+        descriptor = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise RemapError(f"{source.path}: cannot be opened: {error.strerror}", _HINT) from error
+    try:
+        _check(source, descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check(source: Source, descriptor: int) -> None:
+    difference = source.changed(os.fstat(descriptor))
+    if difference:
+        raise RemapError(f"{source.path}: changed since it was planned: {difference}", _HINT)
+
+
+def _read(descriptor: int, part: Slice) -> bytes:
+    data = os.pread(descriptor, part.length, part.offset)
+    while len(data) < part.length:
+        more = os.pread(descriptor, part.length - len(data), part.offset + len(data))
+        if not more:
+            raise RemapError(f"{part.source.path}: ends at byte {part.offset + len(data):,}", _HINT)
+        data += more
+    return data
+
+
 def _allow(files: int) -> None:
     """Raise the limit on open files where it is too low; only root may go above the hard limit."""
     needed = files + len(list(Path("/proc/self/fd").iterdir())) + _RESERVED
@@ -94,6 +114,6 @@ def _allow(files: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(needed, hard)))
     except (OSError, ValueError):
         raise RemapError(
-            f"the erofs presenter opens {files:,} files at once, and the limit on open files is {hard:,}",
+            f"the erofs presenter opens {files:,} shards at once, and the limit on open files is {hard:,}",
             f"raise it (ulimit -n {needed}, or LimitNOFILE={needed} in a systemd unit)",
         ) from None
