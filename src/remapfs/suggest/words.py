@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 # Whole segments whose words do not say what they mean.
 _SEGMENTS = {
     "model": "", "transformer": "", "base_model": "",
-    "lm_head": "head", "output": "head", "embed_out": "head",
+    "lm_head": "head", "output": "head", "embed_out": "head", "logits": "head", "unembed": "head",
     "tok_embeddings": "embed", "embed_tokens": "embed", "wte": "embed", "word_embeddings": "embed",
+    "tokens": "embed", "token_embedding": "embed",
     "input_layernorm": "attn norm", "attn_norm": "attn norm", "attention_norm": "attn norm",
     "ln_1": "attn norm",
     "post_attention_layernorm": "ffn norm", "ffn_norm": "ffn norm", "ln_2": "ffn norm",
