@@ -73,7 +73,7 @@ def detached_mount(
         with unnamed(folder) as image:
             write_image(image, layout, uuid, sources.read)
             image.flush()
-            return _mounted(root, layout, image, sources, folder, backing)
+            return mount_over(root, layout, image, sources, folder, backing)
     except UnsuitableError as error:
         raise RemapError(f"{folder}: {error}", "give another directory with --image-dir") from None
     except OSError as error:
@@ -83,9 +83,10 @@ def detached_mount(
         ) from error
 
 
-def _mounted(  # noqa: PLR0913  # what there is to mount
+def mount_over(  # noqa: PLR0913  # what there is to mount
     root: str, layout: Layout, image: BinaryIO, sources: OpenSources, folder: str, backing: Backing
 ) -> DetachedMount:
+    """Mount a written image over its sources, attached nowhere; raises RemapError or UnsuitableError."""
     files = [(sources.descriptor(source), source.size, source.path) for source in layout.devices]
     with ExitStack() as stack:
         if backing is Backing.FILES:

@@ -44,9 +44,14 @@ def mount(
         plan = _private(plan)
     uuid = uuid_of(plan)
     there = mountpoints.mounted_at(mountpoints.resolve(mountpoint))
-    if there and there.kind == mountpoints.EROFS and there.is_ours and uuid_at(there.path) == uuid:
-        LOGGER.info("%s is already mounted at %s, with the same names", there.checkpoint, there.path)
-        return there
+    if there and there.kind == mountpoints.EROFS and there.is_ours:
+        if uuid_at(there.path) == uuid:
+            LOGGER.info("%s is already mounted at %s, with the same names", there.checkpoint, there.path)
+            return there
+        raise RemapError(
+            f"{there.checkpoint} is already mounted at {there.path}, with other names or before it changed",
+            f"unmount it first (remapfs umount {there.path}), or choose another mount point",
+        )
     path = mountpoints.check_mountpoint(plan, mountpoint)
     check_kernel()
     layout = lay_out(plan.files, plan.directories)

@@ -1,0 +1,353 @@
+"""How an EROFS mount begins and ends, and what keeps it from beginning."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mounting import remapfs
+from present_erofs import serving as program
+from present_erofs.conftest import _PATHS, random_bytes
+from present_erofs.images import ATTRIBUTES, ROOT, image_bytes
+from present_erofs.serving import expected, plan_of
+from remapfs.errors import RemapError, RuntimeFailure
+from remapfs.plan.extents import Literal, Slice, VirtualFile
+from remapfs.plan.model import Plan
+from remapfs.present.erofs import Backing, ImageOptions, detached, mount
+from remapfs.present.erofs.syscalls import attach, new_mount
+from remapfs.present.mountpoint import check_mountpoint, mounted_at, release, unmount
+from remapfs.present.options import MountOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from present_erofs.conftest import Served
+    from remapfs.checkpoint.source import Source
+    from remapfs.present.erofs.sources import OpenSources
+
+FILE = "model.bin"
+OPEN = MountOptions(allow_other=True)
+SHM = "/dev/shm"  # noqa: S108  # a tmpfs is what is wanted
+
+
+def loop_devices_of(path: Path) -> list[str]:
+    """List the files that loop devices stand for, below a directory."""
+    run = subprocess.run(["losetup", "-nO", "BACK-FILE"], capture_output=True, text=True, check=True)
+    return [line for line in run.stdout.splitlines() if line.startswith(str(path))]
+
+
+def settled(path: Path) -> bool:
+    """Wait until no loop device stands for a file below `path`: the kernel clears them a moment later."""
+    end = time.monotonic() + 10
+    while loop_devices_of(path) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not loop_devices_of(path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_the_mount_cleanly(served: Served, number: signal.Signals) -> None:
+    """Exit code 0, nothing mounted, no loop device left."""
+    assert (served.path / FILE).stat()
+    served.process.send_signal(number)
+    code, log = served.end()
+    assert code == 0
+    assert f"stopping on {number.name}" in log
+    assert mounted_at(str(served.path)) is None
+    assert settled(served.source)
+
+
+def test_a_signal_ends_a_mount_that_is_in_use(served: Served) -> None:
+    """It is detached with one line in the log; what is open can be read to its end."""
+    with (served.path / FILE).open("rb", buffering=0) as stream:
+        served.process.send_signal(signal.SIGTERM)
+        code, log = served.end()
+        assert code == 0
+        assert log.count("still in use") == 1
+        assert mounted_at(str(served.path)) is None
+        assert stream.read() == expected(served.source / FILE)
+    assert settled(served.source)
+
+
+def test_an_unmount_from_outside_ends_the_process(served: Served) -> None:
+    """Exit code 0: that is how an administrator ends it."""
+    subprocess.run(["umount", served.path], check=True)
+    code, log = served.end()
+    assert code == 0
+    assert "unmounted" in log
+
+
+def test_unmount_ends_a_mount_and_refuses_one_in_use(served: Served) -> None:
+    """As the command line does it."""
+    with (served.path / FILE).open("rb"), pytest.raises(RuntimeFailure, match="is in use"):
+        unmount(str(served.path))
+    unmount(str(served.path))
+    assert served.end()[0] == 0
+    assert mounted_at(str(served.path)) is None
+
+
+def test_a_killed_process_leaves_a_mount_that_works(served: Served) -> None:
+    """Nothing depends on the process."""
+    served.process.kill()
+    served.process.wait()
+    assert (served.path / FILE).read_bytes() == expected(served.source / FILE)
+    unmount(str(served.path))
+    assert mounted_at(str(served.path)) is None
+
+
+def test_a_signal_at_any_moment_leaves_nothing_mounted(source_dir: Path, mountpoint: Path) -> None:
+    """From before the mount until after it is ready."""
+    for step in range(12):
+        process = subprocess.Popen(
+            [sys.executable, program.__file__, source_dir, mountpoint, "files", "all"],
+            env={**os.environ, "PYTHONPATH": _PATHS},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + 10
+        while step % 3 and mounted_at(str(mountpoint)) is None and time.monotonic() < deadline:
+            time.sleep(0.0005)
+        time.sleep(0.02 * step if step % 3 == 0 else 0.001 * step)
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=20)
+        assert mounted_at(str(mountpoint)) is None
+
+
+@pytest.mark.parametrize("backing", list(Backing))
+def test_mount_leaves_no_process_and_no_file(source_dir: Path, mountpoint: Path, backing: Backing) -> None:
+    """The image has no name, the working directory is as before, and the next mount finds this one."""
+    folder = source_dir.parent / "images"
+    folder.mkdir()
+    before = Path.cwd()
+    image = ImageOptions(str(folder), backing)
+    first = mount(plan_of(source_dir), str(mountpoint), OPEN, image)
+    try:
+        assert list(folder.iterdir()) == []
+        assert Path.cwd() == before
+        assert (mountpoint / FILE).read_bytes() == expected(source_dir / FILE)
+        assert mount(plan_of(source_dir), str(mountpoint), OPEN, image) == first
+        knob = Path(f"/sys/class/bdi/{first.device}/read_ahead_kb")
+        if backing is Backing.LOOP_DEVICES:
+            assert knob.read_text() == "4096\n"
+    finally:
+        unmount(str(mountpoint))
+    assert settled(source_dir)
+
+
+def test_the_read_ahead_is_that_of_the_options(source_dir: Path, mountpoint: Path) -> None:
+    """The kernel's own would be 128 KiB."""
+    mount(plan_of(source_dir), str(mountpoint), MountOptions(allow_other=True, read_ahead=3 << 20))
+    found = [knob.read_text() for knob in Path("/sys/class/bdi").glob("erofs-*/read_ahead_kb")]
+    unmount(str(mountpoint))
+    assert "3072\n" in found
+
+
+def test_another_plan_at_the_same_place_is_refused(served: Served) -> None:
+    """Another source, the same one after a change, or the same for other users; and what is there stays."""
+    other = served.source.parent / "other"
+    other.mkdir()
+    for plan, options in (
+        (plan_of(other), OPEN),
+        (plan_of(served.source), MountOptions()),
+    ):
+        with pytest.raises(RemapError, match=f"{served.source} is already mounted at") as failure:
+            mount(plan, str(served.path), options)
+        assert f"remapfs umount {served.path}" in failure.value.hint
+    os.utime(served.source / FILE)
+    with pytest.raises(RemapError, match="with other names or before it changed"):
+        mount(plan_of(served.source), str(served.path), OPEN)
+    assert (served.path / "sub" / "other.bin").read_bytes() == expected(served.source / "sub" / "other.bin")
+    with pytest.raises(RemapError, match=f"{served.source} is already mounted at"):
+        check_mountpoint(plan_of(other), str(served.path))
+
+
+def test_an_erofs_mount_of_somebody_else_is_left_alone(tmp_path: Path, mountpoint: Path) -> None:
+    """It has another source."""
+    image = tmp_path / "image"
+    image.write_bytes(image_bytes([VirtualFile.of("a", [Literal(b"x")], ATTRIBUTES)], [ROOT]))
+    descriptor = new_mount("erofs", [("source", str(image))])
+    attach(descriptor, str(mountpoint))
+    os.close(descriptor)
+    try:
+        with pytest.raises(RemapError, match=f"is erofs of {image}, not fuse.remapfs: it is left alone"):
+            unmount(str(mountpoint))
+        assert (mountpoint / "a").read_bytes() == b"x"
+    finally:
+        release(str(mountpoint), lazy=False)
+
+
+@pytest.mark.parametrize("change", ["truncated", "rewritten", "replaced", "removed"])
+def test_a_source_that_changed_since_it_was_planned_is_refused(
+    source_dir: Path, mountpoint: Path, change: str
+) -> None:
+    """Before anything is mounted, naming the file."""
+    plan = plan_of(source_dir)
+    path = source_dir / FILE
+    if change == "truncated":
+        os.truncate(path, 1000)
+    elif change == "rewritten":
+        path.write_bytes(path.read_bytes())
+    elif change == "replaced":
+        (source_dir / "new").write_bytes(path.read_bytes())
+        (source_dir / "new").replace(path)
+    else:
+        path.unlink()
+    with pytest.raises(RemapError, match=f"{path}: ") as failure:
+        mount(plan, str(mountpoint), OPEN)
+    assert "plan again" in failure.value.hint
+    assert mounted_at(str(mountpoint)) is None
+
+
+def test_devices_in_another_order_are_noticed(
+    source_dir: Path, mountpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel would mount them and show wrong bytes: what is read back differs, and nothing is mounted."""
+    (source_dir / "same-size.bin").write_bytes(random_bytes((source_dir / FILE).stat().st_size, 9))
+    plan = plan_of(source_dir)
+
+    class Swapped:
+        """The open sources, with two devices exchanged."""
+
+        def __init__(self, sources: OpenSources, exchange: dict[Source, Source]) -> None:
+            self.sources, self.exchange = sources, exchange
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.sources, name)
+
+        def descriptor(self, source: Source) -> int:
+            return self.sources.descriptor(self.exchange.get(source, source))
+
+    slices = {
+        file.path: file.extents[1].source
+        for file in plan.files
+        if len(file.extents) > 1 and isinstance(file.extents[1], Slice)
+    }
+    one, two = slices[FILE], slices["same-size.bin"]
+    real = detached.mount_over
+
+    def swapped(root: str, layout: object, image: object, sources: object, *rest: object) -> object:
+        return real(root, layout, image, Swapped(sources, {one: two, two: one}), *rest)  # type: ignore[arg-type]  # a stand-in
+
+    monkeypatch.setattr(detached, "mount_over", swapped)
+    with pytest.raises(RemapError, match=r"EROFS shows other bytes at .* than planned; nothing was mounted"):
+        mount(plan, str(mountpoint), OPEN)
+    assert mounted_at(str(mountpoint)) is None
+    monkeypatch.undo()
+    mount(plan, str(mountpoint), OPEN)
+    unmount(str(mountpoint))
+
+
+def test_a_truncated_source_is_an_error_and_an_overwritten_one_is_seen(served: Served) -> None:
+    """There is no server to notice: what the kernel has cached stays, what it reads anew is what is there."""
+    path = served.path / FILE
+    with (served.source / FILE).open("r+b") as stream:
+        stream.seek(2 << 20)
+        stream.write(b"changed!")
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        assert os.pread(descriptor, 8, (2 << 20) + 4096) == b"changed!"
+        os.truncate(served.source / FILE, 1 << 20)
+        if served.backing == "files":
+            with pytest.raises(OSError, match="Input/output error"):
+                os.pread(descriptor, 4096, 4 << 20)
+    finally:
+        os.close(descriptor)
+
+
+def test_a_removed_or_replaced_source_is_read_on(served: Served) -> None:
+    """The kernel holds the files that were checked."""
+    content = expected(served.source / FILE)
+    (served.source / FILE).unlink()
+    (served.source / FILE).write_bytes(b"another file")
+    assert (served.path / FILE).read_bytes() == content
+
+
+def test_a_private_mount_lets_nobody_else_in(
+    source_dir: Path, serving: Callable[..., AbstractContextManager[Served]]
+) -> None:
+    """By the mode of its top directory; an open one lets others in as the modes say."""
+    reader = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "cat"]
+    source_dir.chmod(0o755)
+    for open_to, code in (("all", 0), ("me", 1)):
+        with serving(source_dir, "files", open_to) as served:
+            run = subprocess.run(
+                [*reader, served.path / "sub" / "deep" / "small"], capture_output=True, check=False
+            )
+            assert (run.returncode, b"Permission denied" in run.stderr) == (code, bool(code))
+
+
+def test_a_tmpfs_cannot_hold_the_image(source_dir: Path, mountpoint: Path) -> None:
+    """The message says what can, and how to say where."""
+    if not os.path.ismount(SHM):
+        pytest.skip("there is no tmpfs at /dev/shm")
+    with pytest.raises(
+        RemapError, match=r"no place for the EROFS image .*/dev/shm: its file system"
+    ) as failure:
+        mount(plan_of(source_dir), str(mountpoint), OPEN, ImageOptions(SHM))
+    assert "--image-dir DIR" in failure.value.hint
+    mount(plan_of(source_dir), str(mountpoint), OPEN, ImageOptions(SHM, Backing.LOOP_DEVICES))
+    assert (mountpoint / FILE).read_bytes() == expected(source_dir / FILE)
+    unmount(str(mountpoint))
+
+
+@pytest.mark.parametrize("name", ["a source, with \\ in its name", "n" * 200 + "/" + "m" * 200, "\udcff\n"])
+def test_sources_with_odd_and_long_names_are_mounted(tmp_path: Path, mountpoint: Path, name: str) -> None:
+    """The kernel takes 255 bytes: of a longer path the end is shown."""
+    source = tmp_path / name
+    source.mkdir(parents=True)
+    (source / FILE).write_bytes(random_bytes(2 << 20, 3))
+    mounted = mount(plan_of(source), str(mountpoint), OPEN)
+    try:
+        assert (mountpoint / FILE).read_bytes() == expected(source / FILE)
+        assert mounted.is_ours
+        if len(name) < 100:
+            assert mounted.checkpoint == str(source)
+        else:
+            assert str(source).endswith(mounted.checkpoint.removeprefix("..."))
+            assert mounted.checkpoint.startswith(".../")
+    finally:
+        unmount(str(mountpoint))
+
+
+def test_a_plan_out_of_step_is_refused_before_the_mount(tmp_path: Path, mountpoint: Path) -> None:
+    """With the file and the presenter that can."""
+    path = tmp_path / "big"
+    path.touch()
+    os.truncate(path, 64 << 20)
+    plan = plan_of(tmp_path)
+    shifted = VirtualFile.of("big", [Literal(b"x"), *plan.files[0].extents], ATTRIBUTES)
+    with pytest.raises(RemapError, match="cannot show big: its byte") as failure:
+        mount(Plan(plan.root, (shifted,), plan.directories, ()), str(mountpoint), OPEN)
+    assert "--presenter fuse" in failure.value.hint
+    assert mounted_at(str(mountpoint)) is None
+
+
+def test_background_leaves_no_process(tmp_path: Path, mountpoint: Path) -> None:
+    """The command returns, and nothing of it goes on."""
+    source = tmp_path / "source"
+    source.mkdir()
+    header = b'{"a":{"dtype":"U8","shape":[4096],"data_offsets":[0,4096]}}'.ljust(4088)
+    data = len(header).to_bytes(8, "little") + header + random_bytes(4096, 5)
+    (source / "model.safetensors").write_bytes(data)
+    run = remapfs("mount", source, mountpoint, "--presenter", "erofs", "--background")
+    try:
+        assert (run.returncode, run.stdout) == (0, ""), run.stderr
+        assert (mountpoint / "model.safetensors").read_bytes() == data
+        commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+        assert not any(os.fsencode(mountpoint) in command for command in commands)
+        again = remapfs("mount", source, mountpoint, "--presenter", "erofs", "--background")
+        assert again.returncode == 0
+        assert "is already mounted" in again.stderr
+    finally:
+        ended = remapfs("umount", mountpoint)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    refused = remapfs("mount", source, mountpoint, "--image-dir", tmp_path)
+    assert refused.returncode == 2
+    assert "--image-dir is for --presenter erofs" in refused.stderr
