@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mounting import missing, mounted
+from mounting import PRESENTERS, missing, mounted
 from situations import shard
 
 if TYPE_CHECKING:
@@ -19,10 +19,16 @@ if TYPE_CHECKING:
 
 _NOBODY = 65534
 
-pytestmark = [
-    pytest.mark.skipif(bool(missing()), reason=missing() or ""),
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user"),
-]
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+@pytest.fixture(params=PRESENTERS)
+def presenter(request: pytest.FixtureRequest) -> str:
+    """Name each presenter that can mount here."""
+    reason = missing(request.param)
+    if reason:
+        pytest.skip(reason)
+    return str(request.param)
 
 
 @pytest.fixture
@@ -51,12 +57,8 @@ def reads(path: Path) -> bool:
     return run.returncode == 0
 
 
-@pytest.mark.parametrize("presenter", ["fuse", "fusepy"])
 def test_the_sources_modes_guard_the_mount(source: Path, presenter: str) -> None:
     """What everyone may read in the source, everyone may read in the mount; what not, not."""
-    reason = missing(presenter)
-    if reason:
-        pytest.skip(reason)
     with mounted(source, presenter=presenter) as mountpoint:
         assert reads(source / "open.safetensors")
         assert reads(mountpoint / "open.safetensors")
@@ -64,26 +66,26 @@ def test_the_sources_modes_guard_the_mount(source: Path, presenter: str) -> None
         assert not reads(mountpoint / "closed.safetensors")
 
 
-def test_a_directory_above_the_source_guards_the_mount(source: Path) -> None:
+def test_a_directory_above_the_source_guards_the_mount(source: Path, presenter: str) -> None:
     """A source that a directory above it keeps another user out of is closed in the mount too."""
     source.parent.chmod(0o700)
-    with mounted(source) as mountpoint:
+    with mounted(source, presenter=presenter) as mountpoint:
         assert not reads(source / "open.safetensors")
         assert not reads(mountpoint / "open.safetensors")
 
 
-def test_a_link_leads_to_no_more_than_its_target(source: Path) -> None:
+def test_a_link_leads_to_no_more_than_its_target(source: Path, presenter: str) -> None:
     """A link into a closed directory shows its target, to those only who could have followed it."""
     vault = source.parent / "vault"
     vault.mkdir(mode=0o700)
     shutil.move(source / "open.safetensors", vault / "blob")
     (source / "open.safetensors").symlink_to(vault / "blob")
-    with mounted(source) as mountpoint:
+    with mounted(source, presenter=presenter) as mountpoint:
         assert (mountpoint / "open.safetensors").read_bytes() == (vault / "blob").read_bytes()
         assert not reads(mountpoint / "open.safetensors")
 
 
-def test_a_private_mount_is_roots_alone(source: Path) -> None:
+def test_a_private_mount_is_roots_alone(source: Path, presenter: str) -> None:
     """With --private nobody else gets in, whatever the modes say."""
-    with mounted(source, ["--private"]) as mountpoint:
+    with mounted(source, ["--private"], presenter) as mountpoint:
         assert not reads(mountpoint / "open.safetensors")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mounting import remapfs
+from present.test_mount_reads import uncache
 from present_erofs import serving as program
 from present_erofs.conftest import _PATHS, random_bytes
 from present_erofs.images import ATTRIBUTES, ROOT, image_bytes
@@ -21,6 +26,7 @@ from remapfs.errors import RemapError, RuntimeFailure
 from remapfs.plan.extents import Literal, Slice, VirtualFile
 from remapfs.plan.model import Plan
 from remapfs.present.erofs import Backing, ImageOptions, detached, mount
+from remapfs.present.erofs.identity import uuid_at, uuid_of
 from remapfs.present.erofs.syscalls import attach, new_mount
 from remapfs.present.mountpoint import check_mountpoint, mounted_at, release, unmount
 from remapfs.present.options import MountOptions
@@ -147,6 +153,48 @@ def test_the_read_ahead_is_that_of_the_options(source_dir: Path, mountpoint: Pat
     found = [knob.read_text() for knob in Path("/sys/class/bdi").glob("erofs-*/read_ahead_kb")]
     unmount(str(mountpoint))
     assert "3072\n" in found
+
+
+def test_kernels_that_do_not_tell_the_uuid_are_asked_through_the_loop_device(
+    source_dir: Path, mountpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before Linux 6.9, which needs loop devices in any case."""
+
+    def refuse(*_: object) -> bytes:
+        raise OSError(errno.ENOTTY, "Inappropriate ioctl for device")
+
+    plan = plan_of(source_dir)
+    for backing, uuid in ((Backing.LOOP_DEVICES, uuid_of(plan)), (Backing.FILES, None)):
+        mount(plan, str(mountpoint), OPEN, ImageOptions(backing=backing))
+        assert uuid_at(str(mountpoint)) == uuid_of(plan)
+        with monkeypatch.context() as patch:
+            patch.setattr(fcntl, "ioctl", refuse)
+            assert uuid_at(str(mountpoint)) == uuid
+        unmount(str(mountpoint))
+
+
+def test_two_mounts_at_the_same_time_both_get_their_read_ahead(
+    source_dir: Path, serving: Callable[..., AbstractContextManager[Served]]
+) -> None:
+    """As two units of one host start."""
+    with ThreadPoolExecutor(4) as pool, ExitStack() as stack:
+        for served in pool.map(lambda _: stack.enter_context(serving(source_dir)), range(4)):
+            served.process.send_signal(signal.SIGTERM)
+            assert "read-ahead" not in served.end()[1]
+
+
+def test_killed_readers_leave_no_wrong_page(served: Served) -> None:
+    """The cache is shared: what a reader that is killed had asked for must not stay as zeros."""
+    path, content = served.path / FILE, expected(served.source / FILE)
+    code = "import sys\nwhile True: open(sys.argv[1], 'rb', buffering=0).read()"
+    for round_ in range(10):
+        uncache(path)
+        reader = subprocess.Popen([sys.executable, "-c", code, path])
+        time.sleep(0.05 + 0.003 * round_)
+        uncache(path)
+        reader.kill()
+        reader.wait()
+        assert path.read_bytes() == content
 
 
 def test_another_plan_at_the_same_place_is_refused(served: Served) -> None:

@@ -9,10 +9,11 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from present_erofs.images import ATTRIBUTES, ROOT, UUID, image_bytes, image_of, source_of, written
+from properties.checkpoints import Sample, samples
 from properties.test_presented_bytes import whole
 from remapfs.checkpoint.source import Attributes
 from remapfs.plan.extents import Literal, Slice, VirtualFile
@@ -167,6 +168,20 @@ def contents(draw: st.DrawFn, sizes: tuple[int, ...]) -> list[tuple[int, int, in
         extents.append((number, offset, length))
         position += length
     return extents
+
+
+@settings(
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
+@given(sample=samples(), chunk=st.sampled_from([BLOCK, CHUNK]))
+def test_any_checkpoint_reads_from_the_image_as_planned(sample: Sample, chunk: int) -> None:
+    """Random shards and rules, as the other presenters are tested with."""
+    with sample.on_disk() as root:
+        plan = sample.plan(root)
+        inodes = image_of(plan.files, plan.directories, chunk).inodes
+        assert {path: inode.data for path, inode in inodes.items() if path} == {
+            file.path: whole(file) for file in plan.files
+        }
 
 
 SIZES = (9 * BLOCK + 17, 16 * BLOCK, 5 * BLOCK - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import platform
 import shutil
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 # Not /tmp, which is often a tmpfs; /var/lib is writable to root where /var/tmp is missing.
 _FOLDERS: Final = ("/var/tmp", "/var/lib")  # noqa: S108  # the image has no name there that one could guess
+BDI: Final = "/sys/class/bdi"
+"""Where the kernel shows the settings of file systems, read-ahead among them."""
 _STATE: Final = "STATE_DIRECTORY"
 _PROBE: Final = "probe"
 _SHORT: Final = 100
@@ -90,7 +93,8 @@ def reads_past_the_end_fail(folder: str) -> bool:
         image.flush()
         device.write(b"p" * (BLOCK + _SHORT))
         device.flush()
-        mount = mount_image(path_of(image.fileno()), [path_of(device.fileno())], Backing.FILES)
+        with alone():
+            mount = mount_image(path_of(image.fileno()), [path_of(device.fileno())], Backing.FILES)
     try:
         descriptor = os.open(_PROBE, os.O_RDONLY | os.O_CLOEXEC, dir_fd=mount)
         try:
@@ -102,6 +106,21 @@ def reads_past_the_end_fail(folder: str) -> bool:
     finally:
         os.close(mount)
     return False
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Keep other remapfs from mounting EROFS meanwhile: only the time tells whose read-ahead is whose."""
+    try:
+        descriptor = os.open(BDI, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:  # no sysfs, and so no read-ahead to find
+        yield
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def path_of(descriptor: int) -> str:

@@ -6,12 +6,14 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO
 
 from remapfs.errors import RemapError
 from remapfs.present.erofs.backing import (
+    BDI,
     Backing,
     UnsuitableError,
+    alone,
     choose,
     mount_image,
     named,
@@ -25,8 +27,6 @@ from remapfs.present.options import LOGGER
 if TYPE_CHECKING:
     from remapfs.present.erofs.layout import Layout
     from remapfs.present.erofs.sources import OpenSources
-
-_BDI: Final = Path("/sys/class/bdi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class DetachedMount:
                 raise FileNotFoundError(None, "not found")
             self.knob.write_text(str(size >> 10))
         except OSError as error:
-            where = self.knob or _BDI
+            where = self.knob or BDI
             LOGGER.warning(
                 "reading will be slower, the read-ahead stays small (%s: %s)", where, error.strerror
             )
@@ -99,13 +99,14 @@ def mount_over(  # noqa: PLR0913  # what there is to mount
                 for file in ((image.fileno(), layout.size, "remapfs"), *files)
             )
         name = stack.enter_context(named(root, target, folder))
+        stack.enter_context(alone())
         before = _knobs()
         descriptor = mount_image(name, devices, backing)
         return DetachedMount(descriptor, _knob(descriptor, _knobs() - before, backing))
 
 
 def _knobs() -> set[Path]:
-    return {device / "read_ahead_kb" for device in _BDI.glob("erofs-*")}
+    return {device / "read_ahead_kb" for device in Path(BDI).glob("erofs-*")}
 
 
 def _knob(descriptor: int, new: set[Path], backing: Backing) -> Path | None:
@@ -113,4 +114,4 @@ def _knob(descriptor: int, new: set[Path], backing: Backing) -> Path | None:
     if backing is Backing.FILES:
         return new.pop() if len(new) == 1 else None
     device = os.fstat(descriptor).st_dev
-    return _BDI / f"{os.major(device)}:{os.minor(device)}" / "read_ahead_kb"
+    return Path(BDI) / f"{os.major(device)}:{os.minor(device)}" / "read_ahead_kb"

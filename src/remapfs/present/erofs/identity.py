@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from remapfs.plan.extents import Literal
+from remapfs.present.erofs.ondisk import SUPERBLOCK_START
 
 if TYPE_CHECKING:
     from remapfs.checkpoint.source import Attributes
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _VERSION: Final = "remapfs erofs 1"
 _FS_IOC_GETFSUUID: Final = 0x80111500  # include/uapi/linux/fs.h, since Linux 6.9
 _LENGTH: Final = 16
+_UUID_START: Final = SUPERBLOCK_START + 48
 
 
 def uuid_of(plan: Plan) -> bytes:
@@ -42,15 +44,24 @@ def uuid_of(plan: Plan) -> bytes:
 
 
 def uuid_at(path: str) -> bytes | None:
-    """Ask the file system that is mounted at `path` for its UUID, or give None if the kernel cannot say."""
+    """Ask the EROFS file system that is mounted at `path` for its UUID; None if that cannot be found."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        answer = fcntl.ioctl(descriptor, _FS_IOC_GETFSUUID, bytes(1 + _LENGTH))
+        return fcntl.ioctl(descriptor, _FS_IOC_GETFSUUID, bytes(1 + _LENGTH))[1:]
     except OSError:
-        return None
+        return _uuid_on(os.fstat(descriptor).st_dev)
     finally:
         os.close(descriptor)
-    return answer[1:]
+
+
+def _uuid_on(device: int) -> bytes | None:
+    """Read the UUID of the image on a loop device, as kernels need that do not tell."""
+    name = os.path.basename(os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"))
+    try:
+        with open(f"/dev/{name}", "rb", buffering=0) as stream:
+            return os.pread(stream.fileno(), _LENGTH, _UUID_START)
+    except OSError:
+        return None
 
 
 def _fields(attributes: Attributes) -> tuple[int, ...]:
