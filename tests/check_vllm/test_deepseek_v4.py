@@ -13,6 +13,7 @@ from collections import Counter
 
 import pytest
 
+from check.test_compare import SEEDED
 from remapfs import load_preset, make_plan, read_checkpoint
 from remapfs.check import Outcome
 from remapfs.check.vllm import run_loader
@@ -87,6 +88,18 @@ def test_what_the_loader_skips_without_a_word_is_seen() -> None:
         experts.format(1, "w13_weight"): "no tensor gives a value to w3 (up) of expert 1",
     } | {experts.format(2, f"w2_{leaf}"): "no tensor gives a value to all of expert 3" for leaf in leaves}
     assert set(found[Outcome.UNUSED]) == {"mtp.0.norm.weight"}
+
+
+@pytest.mark.parametrize("seed", SEEDED)
+def test_a_wrong_rule_is_found_by_vllm_too(seed: str) -> None:
+    """The same rules that a comparison with a reference finds: nothing loads under the wrong name."""
+    rule, tensors, _, _ = SEEDED[seed]
+    found = _ask(
+        "REMAPFS_NVFP4_CHECKPOINT", parse_rules(rule, "wrong.toml").after(load_preset("deepseek-v4"))
+    )
+    assert len(found[Outcome.LOADS]) == 296 - tensors
+    assert len(found[Outcome.REFUSED]) + len(found[Outcome.IGNORED]) == tensors
+    assert len(found[Outcome.MISSING]) == tensors
 
 
 def test_without_rules_all_but_two_names_are_refused() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mounting import missing
+from mounting import missing, remapfs
 from remapfs.rules import parse_rules
 from situations import shard
 
@@ -58,6 +58,8 @@ def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="remapfs-docs-") as made:
         Path(made).chmod(0o755)
         yield Path(made)
+        if (Path(made) / "mnt").is_mount():
+            remapfs("umount", Path(made) / "mnt")
 
 
 def test_the_page_on_a_model_without_a_preset_is_true(folder: Path) -> None:

@@ -166,6 +166,20 @@ def test_the_engine_holds_the_same_values_as_with_native_names(
         assert vllm.result("load_engine.py", presented, strategy) == native_digests
 
 
+def test_the_dry_run_says_of_both_what_the_engine_does(vllm: Vllm, checkpoints: Checkpoints) -> None:
+    """What loads under its own names, and through the preset, loads in the dry run, and nothing else."""
+    asking = ["--against", "vllm", "--python", str(vllm.python)]
+    native = remapfs("check", checkpoints.native, *asking)
+    assert native.stdout.startswith("loads: "), native.stdout + native.stderr
+    through = remapfs("check", checkpoints.hf, "--preset", "deepseek-v4", *asking)
+    assert through.stdout == native.stdout
+    without = remapfs("check", checkpoints.hf, *asking)
+    assert without.returncode == 1
+    assert "mlp_layer_types" in without.stdout
+    assert "UnboundLocalError" in without.stdout
+    assert "fix:  --preset deepseek-v4" in without.stdout
+
+
 def test_without_the_mount_the_engine_refuses_the_configuration(vllm: Vllm, checkpoints: Checkpoints) -> None:
     """The words that transformers uses for the kinds of layer are the first thing that vLLM does not know."""
     assert "mlp_layer_types" in vllm.failure("load_engine.py", checkpoints.hf)
