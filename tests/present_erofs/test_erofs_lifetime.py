@@ -20,15 +20,11 @@ from mounting import remapfs
 from present.test_mount_reads import uncache
 from present_erofs import serving as program
 from present_erofs.conftest import _PATHS, random_bytes
-from present_erofs.images import ATTRIBUTES, ROOT, image_bytes
 from present_erofs.serving import expected, plan_of
 from remapfs.errors import RemapError, RuntimeFailure
-from remapfs.plan.extents import Literal, Slice, VirtualFile
-from remapfs.plan.model import Plan
-from remapfs.present.erofs import Backing, ImageOptions, detached, mount
+from remapfs.present.erofs import Backing, ImageOptions, mount
 from remapfs.present.erofs.identity import uuid_at, uuid_of
-from remapfs.present.erofs.syscalls import attach, new_mount
-from remapfs.present.mountpoint import check_mountpoint, mounted_at, release, unmount
+from remapfs.present.mountpoint import check_mountpoint, mounted_at, unmount
 from remapfs.present.options import MountOptions
 
 if TYPE_CHECKING:
@@ -36,8 +32,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from present_erofs.conftest import Served
-    from remapfs.checkpoint.source import Source
-    from remapfs.present.erofs.sources import OpenSources
 
 FILE = "model.bin"
 OPEN = MountOptions(allow_other=True)
@@ -216,82 +210,6 @@ def test_another_plan_at_the_same_place_is_refused(served: Served) -> None:
         check_mountpoint(plan_of(other), str(served.path))
 
 
-def test_an_erofs_mount_of_somebody_else_is_left_alone(tmp_path: Path, mountpoint: Path) -> None:
-    """It has another source."""
-    image = tmp_path / "image"
-    image.write_bytes(image_bytes([VirtualFile.of("a", [Literal(b"x")], ATTRIBUTES)], [ROOT]))
-    descriptor = new_mount("erofs", [("source", str(image))])
-    attach(descriptor, str(mountpoint))
-    os.close(descriptor)
-    try:
-        with pytest.raises(RemapError, match=f"is erofs of {image}, not fuse.remapfs: it is left alone"):
-            unmount(str(mountpoint))
-        assert (mountpoint / "a").read_bytes() == b"x"
-    finally:
-        release(str(mountpoint), lazy=False)
-
-
-@pytest.mark.parametrize("change", ["truncated", "rewritten", "replaced", "removed"])
-def test_a_source_that_changed_since_it_was_planned_is_refused(
-    source_dir: Path, mountpoint: Path, change: str
-) -> None:
-    """Before anything is mounted, naming the file."""
-    plan = plan_of(source_dir)
-    path = source_dir / FILE
-    if change == "truncated":
-        os.truncate(path, 1000)
-    elif change == "rewritten":
-        path.write_bytes(path.read_bytes())
-    elif change == "replaced":
-        (source_dir / "new").write_bytes(path.read_bytes())
-        (source_dir / "new").replace(path)
-    else:
-        path.unlink()
-    with pytest.raises(RemapError, match=f"{path}: ") as failure:
-        mount(plan, str(mountpoint), OPEN)
-    assert "plan again" in failure.value.hint
-    assert mounted_at(str(mountpoint)) is None
-
-
-def test_devices_in_another_order_are_noticed(
-    source_dir: Path, mountpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The kernel would mount them and show wrong bytes: what is read back differs, and nothing is mounted."""
-    (source_dir / "same-size.bin").write_bytes(random_bytes((source_dir / FILE).stat().st_size, 9))
-    plan = plan_of(source_dir)
-
-    class Swapped:
-        """The open sources, with two devices exchanged."""
-
-        def __init__(self, sources: OpenSources, exchange: dict[Source, Source]) -> None:
-            self.sources, self.exchange = sources, exchange
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(self.sources, name)
-
-        def descriptor(self, source: Source) -> int:
-            return self.sources.descriptor(self.exchange.get(source, source))
-
-    slices = {
-        file.path: file.extents[1].source
-        for file in plan.files
-        if len(file.extents) > 1 and isinstance(file.extents[1], Slice)
-    }
-    one, two = slices[FILE], slices["same-size.bin"]
-    real = detached.mount_over
-
-    def swapped(root: str, layout: object, image: object, sources: object, *rest: object) -> object:
-        return real(root, layout, image, Swapped(sources, {one: two, two: one}), *rest)  # type: ignore[arg-type]  # a stand-in
-
-    monkeypatch.setattr(detached, "mount_over", swapped)
-    with pytest.raises(RemapError, match=r"EROFS shows other bytes at .* than planned; nothing was mounted"):
-        mount(plan, str(mountpoint), OPEN)
-    assert mounted_at(str(mountpoint)) is None
-    monkeypatch.undo()
-    mount(plan, str(mountpoint), OPEN)
-    unmount(str(mountpoint))
-
-
 def test_a_truncated_source_is_an_error_and_an_overwritten_one_is_seen(served: Served) -> None:
     """There is no server to notice: what the kernel has cached stays, what it reads anew is what is there."""
     path = served.path / FILE
@@ -331,20 +249,6 @@ def test_a_private_mount_lets_nobody_else_in(
             assert (run.returncode, b"Permission denied" in run.stderr) == (code, bool(code))
 
 
-def test_a_tmpfs_cannot_hold_the_image(source_dir: Path, mountpoint: Path) -> None:
-    """The message says what can, and how to say where."""
-    if not os.path.ismount(SHM):
-        pytest.skip("there is no tmpfs at /dev/shm")
-    with pytest.raises(
-        RemapError, match=r"no place for the EROFS image .*/dev/shm: its file system"
-    ) as failure:
-        mount(plan_of(source_dir), str(mountpoint), OPEN, ImageOptions(SHM))
-    assert "--image-dir DIR" in failure.value.hint
-    mount(plan_of(source_dir), str(mountpoint), OPEN, ImageOptions(SHM, Backing.LOOP_DEVICES))
-    assert (mountpoint / FILE).read_bytes() == expected(source_dir / FILE)
-    unmount(str(mountpoint))
-
-
 @pytest.mark.parametrize("name", ["a source, with \\ in its name", "n" * 200 + "/" + "m" * 200, "\udcff\n"])
 def test_sources_with_odd_and_long_names_are_mounted(tmp_path: Path, mountpoint: Path, name: str) -> None:
     """The kernel takes 255 bytes: of a longer path the end is shown."""
@@ -362,19 +266,6 @@ def test_sources_with_odd_and_long_names_are_mounted(tmp_path: Path, mountpoint:
             assert mounted.checkpoint.startswith(".../")
     finally:
         unmount(str(mountpoint))
-
-
-def test_a_plan_out_of_step_is_refused_before_the_mount(tmp_path: Path, mountpoint: Path) -> None:
-    """With the file and the presenter that can."""
-    path = tmp_path / "big"
-    path.touch()
-    os.truncate(path, 64 << 20)
-    plan = plan_of(tmp_path)
-    shifted = VirtualFile.of("big", [Literal(b"x"), *plan.files[0].extents], ATTRIBUTES)
-    with pytest.raises(RemapError, match="cannot show big: its byte") as failure:
-        mount(Plan(plan.root, (shifted,), plan.directories, ()), str(mountpoint), OPEN)
-    assert "--presenter fuse" in failure.value.hint
-    assert mounted_at(str(mountpoint)) is None
 
 
 def test_background_leaves_no_process(tmp_path: Path, mountpoint: Path) -> None:

@@ -40,10 +40,14 @@ Examples:
     default="fuse",
     show_default=True,
     help="How the plan is made visible: fuse is fast and needs Linux; fusepy needs libfuse 2; erofs is "
-    "served by the kernel alone and needs root and Linux 6.12.",
+    "served by the kernel alone, and needs root, Linux 6.12 and readers without O_DIRECT.",
 )
 @click.option("--image-dir", metavar="DIR", help="For erofs: where its image lies, on ext4, XFS or Btrfs.")
-@click.option("--background", is_flag=True, help="Return once the mount answers; the server goes on.")
+@click.option(
+    "--background",
+    is_flag=True,
+    help="Return once the mount answers; the server goes on (erofs has none).",
+)
 @click.option("--private", is_flag=True, help="As root: let nobody else in, whatever the files' modes say.")
 @click.option("--allow-other", is_flag=True, help="As another user: let others in too, as the modes allow.")
 @click.option(
