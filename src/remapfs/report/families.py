@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from remapfs.plan.patterns import split
@@ -52,15 +52,19 @@ class Family:
         return sum(state is not None for state in self.states)
 
 
-class _Member(NamedTuple):
-    """A tensor: the numbers in its name on disk, those in its presented one, and what became of it."""
-
-    source: Sequence[str]
-    name: Sequence[str]
-    state: State
-
-
 _NOTHING: tuple[None, list[str]] = (None, [])
+
+
+@dataclass(slots=True)
+class _Members:
+    """Tensors of one look, an element each: the numbers in both names, and what became of them.
+
+    Three lists of plain tuples: a NamedTuple a tensor would cost the cycle collector seconds.
+    """
+
+    source: list[tuple[str, ...]] = field(default_factory=list)
+    name: list[tuple[str, ...]] = field(default_factory=list)
+    state: list[State] = field(default_factory=list)
 
 
 class _Look(NamedTuple):
@@ -75,15 +79,23 @@ class _Look(NamedTuple):
 
 def families(found: Iterable[Item]) -> list[Family]:
     """Group tensors into families, in the order of their names."""
-    groups: dict[_Look, list[_Member]] = {}
-    states: dict[State, State] = {}
-    for item in found:
-        source, numbers = _NOTHING if item.source is None else split(item.source)
-        name, new_numbers = _NOTHING if item.name is None else split(item.name)
-        state = State(item.mark, item.reason)
-        member = _Member(numbers, new_numbers, states.setdefault(state, state))
-        groups.setdefault(_Look(source, name, item.length, item.dtype, item.shape), []).append(member)
-    made = [family for look, members in groups.items() for family in _families(look, members)]
+    groups: dict[tuple[object, ...], tuple[_Look, _Members]] = {}
+    states: dict[tuple[str, str], State] = {}
+    for source_name, presented, mark, reason, length, dtype, shape in found:
+        source, numbers = _NOTHING if source_name is None else split(source_name)
+        name, new_numbers = _NOTHING if presented is None else split(presented)
+        key = source, name, length, dtype, shape
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = _Look(source, name, length, dtype, shape), _Members()
+        state = states.get((mark, reason))
+        if state is None:
+            state = states[mark, reason] = State(mark, reason)
+        members = group[1]
+        members.source.append(tuple(numbers))
+        members.name.append(tuple(new_numbers))
+        members.state.append(state)
+    made = [family for look, members in groups.values() for family in _families(look, members)]
     return sorted(made, key=_order)
 
 
@@ -116,10 +128,10 @@ def _order(family: Family) -> tuple[str, str, str, tuple[int, ...], tuple[tuple[
     return source or name, name, family.dtype, family.shape or (), family.axes
 
 
-def _families(look: _Look, members: list[_Member]) -> Iterator[Family]:
+def _families(look: _Look, members: _Members) -> Iterator[Family]:
     """Find which numbers are axes, and make those that are not a part of the text."""
-    columns = list(zip(*(member.source for member in members), strict=True))
-    new_columns = list(zip(*(member.name for member in members), strict=True))
+    columns = list(zip(*members.source, strict=True))
+    new_columns = list(zip(*members.name, strict=True))
     source_axes = _axes(look.source, columns)
     axes = [columns[at] for at in source_axes]
     if look.source is None:
@@ -131,11 +143,10 @@ def _families(look: _Look, members: list[_Member]) -> Iterator[Family]:
     own_axes = {at: axis for axis, at in enumerate(source_axes)}
     literal = [column for at, column in enumerate(columns) if at not in own_axes]
     literal += [column for at, column in enumerate(new_columns) if at not in name_axes]
-    for alike in _alike(members, [column for column in literal if len(set(column)) > 1]):
-        first = members[alike[0]]
-        source = look.source and _template(look.source, first.source, own_axes)
-        name = look.name and _template(look.name, first.name, name_axes)
-        states = [members[at].state for at in alike]
+    for alike in _alike(len(members.state), [column for column in literal if len(set(column)) > 1]):
+        source = look.source and _template(look.source, members.source[alike[0]], own_axes)
+        name = look.name and _template(look.name, members.name[alike[0]], name_axes)
+        states = [members.state[at] for at in alike]
         places = list(zip(*([axis[at] for at in alike] for axis in axes), strict=True)) or [()] * len(alike)
         for block, laid_out in _blocks(list(zip(places, states, strict=True))):
             yield _folded(Family(source, name, block, laid_out, look.length, look.dtype, look.shape))
@@ -145,10 +156,10 @@ def _index(axes: list[_Column], column: _Column) -> int | None:
     return next((at for at, axis in enumerate(axes) if axis == column), None)
 
 
-def _alike(members: Sequence[_Member], literal: list[_Column]) -> Iterable[Sequence[int]]:
+def _alike(members: int, literal: list[_Column]) -> Iterable[Sequence[int]]:
     """Take together the positions of the members that have the same numbers in these columns."""
     if not literal:
-        return [range(len(members))]
+        return [range(members)]
     groups: dict[tuple[str, ...], list[int]] = {}
     for at, numbers in enumerate(zip(*literal, strict=True)):
         groups.setdefault(numbers, []).append(at)
