@@ -17,12 +17,22 @@ import pytest
 import remapfs
 from mounting import missing
 from present_erofs import serving as program
+from remapfs.errors import RemapError
+from remapfs.present.erofs import Backing
+from remapfs.present.erofs.backing import choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _PATHS = os.pathsep.join((str(Path(remapfs.__file__).parents[1]), str(Path(__file__).parents[1])))
 BACKINGS = ("files", "loop devices")
+
+
+def _skip_without(backing: str) -> None:
+    try:
+        choose(0, None, Backing(backing))
+    except RemapError as error:
+        pytest.skip(str(error))
 
 
 @dataclass(frozen=True)
@@ -108,6 +118,7 @@ def served(
     request: pytest.FixtureRequest,
 ) -> Iterator[Served]:
     """Serve the source directory for one test."""
+    _skip_without(request.param)
     with serving(source_dir, request.param) as mount:
         yield mount
 
@@ -119,6 +130,7 @@ def shared(
     request: pytest.FixtureRequest,
 ) -> Iterator[Served]:
     """Serve the same files for all tests of a module, which only read."""
+    _skip_without(request.param)
     root = tmp_path_factory.mktemp("shared")
     fill(root)
     many = root / "many"

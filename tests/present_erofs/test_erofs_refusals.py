@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from remapfs.errors import RemapError
 from remapfs.plan.extents import Literal, Slice, VirtualFile
 from remapfs.plan.model import Plan
 from remapfs.present.erofs import Backing, ImageOptions, detached, mount
+from remapfs.present.erofs.backing import unnamed
 from remapfs.present.erofs.syscalls import attach, new_mount
 from remapfs.present.mountpoint import mounted_at, release, unmount
 from remapfs.present.options import MountOptions
@@ -105,18 +107,22 @@ def test_devices_in_another_order_are_noticed(
     unmount(str(mountpoint))
 
 
-def test_a_tmpfs_cannot_hold_the_image(source_dir: Path, mountpoint: Path) -> None:
-    """The message says what can, and how to say where."""
+def test_an_image_on_a_tmpfs_needs_loop_devices(
+    source_dir: Path, mountpoint: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The kernel takes no file of a tmpfs for a file system, as in many containers none of an overlay."""
     if not os.path.ismount(SHM):
         pytest.skip("there is no tmpfs at /dev/shm")
-    with pytest.raises(
-        RemapError, match=r"no place for the EROFS image .*/dev/shm: its file system"
-    ) as failure:
-        mount(plan_of(source_dir), str(mountpoint), OPEN, ImageOptions(SHM))
-    assert "--image-dir DIR" in failure.value.hint
-    mount(plan_of(source_dir), str(mountpoint), OPEN, ImageOptions(SHM, Backing.LOOP_DEVICES))
+    plan = plan_of(source_dir)
+    with pytest.raises(RemapError, match=f"{SHM}: its file system cannot back a mount") as failure:
+        mount(plan, str(mountpoint), OPEN, ImageOptions(SHM, Backing.FILES))
+    assert "--presenter fuse" in failure.value.hint
+    assert mounted_at(str(mountpoint)) is None
+    caplog.set_level("INFO", "remapfs")
+    mount(plan, str(mountpoint), OPEN, ImageOptions(SHM))
     assert (mountpoint / FILE).read_bytes() == expected(source_dir / FILE)
     unmount(str(mountpoint))
+    assert "using loop devices" in caplog.text
 
 
 def test_a_plan_out_of_step_is_refused_before_the_mount(tmp_path: Path, mountpoint: Path) -> None:
@@ -130,3 +136,20 @@ def test_a_plan_out_of_step_is_refused_before_the_mount(tmp_path: Path, mountpoi
         mount(Plan(plan.root, (shifted,), plan.directories, ()), str(mountpoint), OPEN)
     assert "--presenter fuse" in failure.value.hint
     assert mounted_at(str(mountpoint)) is None
+
+
+def test_a_file_system_without_nameless_files_is_given_a_name_that_goes_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on NFS."""
+    real = os.open
+
+    def without(path: str, flags: int, *rest: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        return real(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", without)
+    with unnamed(str(tmp_path)) as stream:
+        stream.write(b"x")
+        assert list(tmp_path.iterdir()) == []

@@ -135,6 +135,13 @@ def test_a_kernel_that_gives_zeros_is_given_loop_devices(
     assert "it gives zeros" in caplog.text
 
 
+def test_files_that_are_wished_for_are_not_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By whoever calls this from Python: the reason is said instead."""
+    monkeypatch.setattr(platform, "release", lambda: "6.17.0-8-generic")
+    with pytest.raises(RemapError, match="CVE-2026-23224"):
+        choose(1, str(tmp_path), Backing.FILES)
+
+
 def test_an_old_kernel_is_given_loop_devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without a probe, which it could not mount."""
     monkeypatch.setattr(platform, "release", lambda: "6.8.0-90-generic")
@@ -146,7 +153,7 @@ def test_a_directory_without_room_is_passed_over(monkeypatch: pytest.MonkeyPatch
     """$STATE_DIRECTORY comes first; every one that cannot be used is named with its reason."""
     monkeypatch.setattr(backing, "_FOLDERS", (str(tmp_path / "missing"), str(tmp_path)))
     monkeypatch.setenv("STATE_DIRECTORY", "/proc:/other")
-    assert choose(1, None, Backing.LOOP_DEVICES)[0] == str(tmp_path)
+    assert choose(1, None, Backing.LOOP_DEVICES) == (str(tmp_path), Backing.LOOP_DEVICES)
     with pytest.raises(RemapError) as failure:
         choose(1 << 60, None, Backing.LOOP_DEVICES)
     assert "/proc: only 0 MB are free" in failure.value.message

@@ -51,30 +51,52 @@ class Backing(StrEnum):
 def choose(size: int, folder: str | None, backing: Backing | None) -> tuple[str, Backing]:
     """Find a directory for an image of `size` bytes, and what to give the kernel.
 
-    The directory is `folder`, or else $STATE_DIRECTORY, /var/tmp or /var/lib; `backing` is given in tests
-    only. Files are used unless this kernel is known, or found, to serve them wrong. Raises RemapError if no
-    directory can hold the image.
+    The directory is `folder`, or else $STATE_DIRECTORY, /var/tmp or /var/lib. Without a wish for `backing`,
+    files are used unless this kernel is known, or found, to serve them wrong or not at all. Raises RemapError
+    if no directory has room for the image, or if files are wished for and cannot be used.
     """
     state = os.environ.get(_STATE, "").split(":")[0]
+    folders = _with_room(size, (folder,) if folder else tuple(filter(None, (state, *_FOLDERS))))
+    if backing is Backing.LOOP_DEVICES:
+        return folders[0], backing
     release = platform.release()
-    reason = why_not_from_files(release) if backing is None else None
-    loops = bool(reason) or backing is Backing.LOOP_DEVICES
+    reason = why_not_from_files(release)
     refused = []
-    for each in (folder,) if folder else tuple(filter(None, (state, *_FOLDERS))):
+    for each in () if reason else folders:
         try:
-            _check_space(each, size)
-            if not loops and not reads_past_the_end_fail(each):
-                reason = "mounted from files, it gives zeros where reading a file fails, instead of an error"
+            if reads_past_the_end_fail(each):
+                return each, Backing.FILES
         except UnsuitableError as error:
             refused.append(f"{each}: {error}")
+        else:
+            reason = "mounted from files, it gives zeros where reading a file fails, instead of an error"
+            break
+    why = f"in this kernel ({release}): {reason}" if reason else f"here: {'; '.join(refused)}"
+    if backing is Backing.FILES:
+        raise RemapError(f"EROFS cannot be mounted from files {why}", FUSE)
+    LOGGER.info("using loop devices, since EROFS cannot be mounted from files %s", why)
+    return folders[0], Backing.LOOP_DEVICES
+
+
+def _with_room(size: int, folders: tuple[str, ...]) -> list[str]:
+    found, full = [], []
+    for folder in folders:
+        try:
+            status = os.statvfs(folder)
+        except OSError as error:
+            full.append(f"{folder}: {error.strerror}")
             continue
-        if reason:
-            LOGGER.info("using loop devices, because of this kernel (%s): %s", release, reason)
-        return each, Backing.LOOP_DEVICES if loops or reason else Backing.FILES
-    raise RemapError(
-        f"no place for the EROFS image of {size / 1e6:,.0f} MB: {'; '.join(refused)}",
-        f"give a directory on ext4, XFS or Btrfs (--image-dir DIR), or {FUSE}",
-    )
+        free = status.f_bavail * status.f_frsize
+        if free >= size:
+            found.append(folder)
+        else:
+            full.append(f"{folder}: only {free / 1e6:,.0f} MB are free")
+    if not found:
+        raise RemapError(
+            f"no place for the EROFS image of {size / 1e6:,.0f} MB: {'; '.join(full)}",
+            f"give another directory (--image-dir DIR), best on ext4, XFS or Btrfs; or {FUSE}",
+        )
+    return found
 
 
 def reads_past_the_end_fail(folder: str) -> bool:
@@ -135,11 +157,22 @@ def unnamed(folder: str) -> Iterator[BinaryIO]:
     Raises UnsuitableError.
     """
     try:
-        descriptor = os.open(folder, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+        descriptor = _nameless(folder)
     except OSError as error:
         raise UnsuitableError(error.strerror) from None
     with os.fdopen(descriptor, "w+b", buffering=_BUFFER) as stream:
         yield stream
+
+
+def _nameless(folder: str) -> int:
+    try:
+        return os.open(folder, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in {errno.EOPNOTSUPP, errno.EISDIR}:
+            raise
+    descriptor, path = tempfile.mkstemp(dir=folder, prefix=".remapfs-")
+    os.unlink(path)
+    return descriptor
 
 
 def mount_image(source: str, devices: Sequence[str], backing: Backing) -> int:
@@ -154,7 +187,9 @@ def mount_image(source: str, devices: Sequence[str], backing: Backing) -> int:
         return new_mount("erofs", [("source", source), *flags, *(("device", device) for device in devices)])
     except MountError as error:
         if error.number == errno.ENOTBLK:
-            raise UnsuitableError("its file system cannot back a mount (tmpfs and overlay cannot)") from None
+            raise UnsuitableError(
+                "its file system cannot back a mount, as tmpfs and overlay cannot"
+            ) from None
         raise refusal(error) from None
 
 
@@ -189,13 +224,3 @@ def source_name(root: str) -> str:
         kept = encoded[-(room - len("...")) :]
         encoded = b"..." + (kept[kept.find(b"/") :] if b"/" in kept[:-1] else kept)
     return EROFS_SOURCE + os.fsdecode(encoded)
-
-
-def _check_space(folder: str, needed: int) -> None:
-    try:
-        status = os.statvfs(folder)
-    except OSError as error:
-        raise UnsuitableError(error.strerror) from None
-    free = status.f_bavail * status.f_frsize
-    if free < needed:
-        raise UnsuitableError(f"only {free / 1e6:,.0f} MB are free")
