@@ -36,20 +36,26 @@ Examples:
 @asks_for_a_plan
 @click.option("--dump", "as_dump", is_flag=True, help="Print the whole plan as stable text, for bug reports.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+@click.option("--html", "page", metavar="FILE", help="Also write a report to look at: one page.")
 @click.option("--full-diff", is_flag=True, help="Do not shorten the diffs of JSON files.")
-def plan(
+def plan(  # noqa: PLR0913  # one argument an option
     source: str,
     *,
     asked: Asked,
     as_dump: bool,
     as_json: bool,
+    page: str | None,
     full_diff: bool,
 ) -> None:
     """Show what a mount of SOURCE would show: names by pattern, rules, changed JSON files, findings.
 
-    Nothing is mounted and nothing is written. Exit code 2 if the mount would be refused.
+    Nothing is mounted. Exit code 2 if the mount would be refused.
     """
     made = asked.plan(source)
+    if page:
+        from remapfs.report import write_report  # noqa: PLC0415  # start-up time: few plans want a page
+
+        write_report(page, made, None)
     if as_dump:
         for line in dump(made):
             click.echo(line)
