@@ -46,6 +46,17 @@ def test_an_erofs_mount_of_somebody_else_is_left_alone(tmp_path: Path, mountpoin
         release(str(mountpoint), lazy=False)
 
 
+def test_only_root_can_unmount(source_dir: Path, mountpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As only root could mount; fusermount3 knows nothing of EROFS."""
+    mount(plan_of(source_dir), str(mountpoint), OPEN)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: 1000)
+        with pytest.raises(RemapError, match="only root can unmount") as failure:
+            unmount(str(mountpoint))
+    assert failure.value.hint == f"sudo remapfs umount {mountpoint}"
+    unmount(str(mountpoint))
+
+
 @pytest.mark.parametrize("change", ["truncated", "rewritten", "replaced", "removed"])
 def test_a_source_that_changed_since_it_was_planned_is_refused(
     source_dir: Path, mountpoint: Path, change: str

@@ -119,9 +119,11 @@ def test_300_devices_reach_over_several_blocks(tmp_path: Path) -> None:
 
 def complaints(image: Path, *arguments: str) -> list[str]:
     """Check an image with fsck.erofs, whose exit code is 0 even if it finds something."""
-    command = ["fsck.erofs", *arguments, str(image)]
+    command = ["fsck.erofs", "-d3", *arguments, str(image)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     said = (run.stdout + run.stderr).splitlines()
+    if not any("No errors found" in line for line in said):
+        return said
     return [line for line in said if line.startswith("<E>") or ("rror" in line and "No errors" not in line)]
 
 

@@ -134,6 +134,8 @@ def unmount(mountpoint: str) -> None:
     if not mount.is_ours:
         what = f"{EROFS} of {mount.source}" if mount.kind == EROFS else mount.kind
         raise RemapError(f"the mount at {path} is {what}, not {FILESYSTEM_TYPE}: it is left alone", _LISTED)
+    if mount.kind == EROFS and os.geteuid() != 0:
+        raise RemapError(f"only root can unmount {path}, an {EROFS} mount", f"sudo remapfs umount {path}")
     try:
         release(path, lazy=_is_dead(path))
     except OSError as error:
