@@ -14,7 +14,7 @@ from present_erofs.serving import expected, plan_of
 from remapfs.errors import RemapError
 from remapfs.plan.extents import Literal, Slice, VirtualFile
 from remapfs.plan.model import Plan
-from remapfs.present.erofs import Backing, ImageOptions, detached, mount
+from remapfs.present.erofs import Backing, ImageOptions, detached, mount, session
 from remapfs.present.erofs.backing import unnamed
 from remapfs.present.erofs.syscalls import attach, new_mount
 from remapfs.present.mountpoint import mounted_at, release, unmount
@@ -44,6 +44,21 @@ def test_an_erofs_mount_of_somebody_else_is_left_alone(tmp_path: Path, mountpoin
         assert (mountpoint / "a").read_bytes() == b"x"
     finally:
         release(str(mountpoint), lazy=False)
+
+
+def test_a_mount_that_cannot_be_attached_is_said_and_gone(
+    source_dir: Path, mountpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where AppArmor forbids it."""
+
+    def forbid(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(session, "attach", forbid)
+    with pytest.raises(RemapError, match=f"cannot mount at {mountpoint}: Operation not permitted") as failure:
+        mount(plan_of(source_dir), str(mountpoint), OPEN)
+    assert "--presenter fuse" in failure.value.hint
+    assert mounted_at(str(mountpoint)) is None
 
 
 def test_only_root_can_unmount(source_dir: Path, mountpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from remapfs.errors import RemapError
+from remapfs.errors import RemapError, RuntimeFailure
 from remapfs.present import mountpoint as mountpoints
 from remapfs.present.erofs.detached import ImageOptions, detached_mount
-from remapfs.present.erofs.guards import check_kernel, check_user
+from remapfs.present.erofs.guards import FUSE, check_kernel, check_user
 from remapfs.present.erofs.identity import uuid_at, uuid_of
 from remapfs.present.erofs.layout import lay_out
 from remapfs.present.erofs.readback import read_back
@@ -62,11 +62,13 @@ def mount(
             detached.raise_read_ahead(options.read_ahead)
             sources.check()
             attach(detached.descriptor, path)
+        except OSError as error:
+            raise RemapError(f"cannot mount at {path}: {error.strerror}", FUSE) from error
         finally:
             os.close(detached.descriptor)
     mounted = mountpoints.mounted_at(path)
     if mounted is None or not mounted.is_ours:
-        raise RemapError(f"the mount at {path} was covered or ended by somebody else just now")
+        raise RuntimeFailure(f"somebody else ended the mount at {path}, or mounted over it, just now")
     return mounted
 
 
