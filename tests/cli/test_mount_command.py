@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from mounting import missing, mounted, remapfs
+from remapfs import Plan, load_rules, make_plan, read_checkpoint
+from remapfs.present.erofs import looks_possible
 from situations import shard
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
@@ -34,6 +36,11 @@ def kinds(mountpoint: Path) -> list[str]:
     """List the types of what is mounted at a path."""
     lines = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     return [kind for _, where, kind, *_ in lines if where == str(mountpoint)]
+
+
+def load(source: Path, rules: Path) -> Plan:
+    """Make the plan of a mount."""
+    return make_plan(read_checkpoint(source), load_rules(str(rules)))
 
 
 def test_in_the_background_it_returns_when_the_mount_answers(source: Path) -> None:
@@ -100,16 +107,52 @@ def test_in_the_foreground_a_line_says_that_it_is_mounted(source: Path) -> None:
             assert run.stderr is not None
             lines = iter(run.stderr.readline, "")
             line = next(line for line in lines if line.startswith("remapfs: "))
-            assert line == (
+            done, _, faster = line.rstrip("\n").partition("; ")
+            assert done == (
                 f"remapfs: {os.path.realpath(source)} on {mountpoint} (fuse): 1 tensor in 1 shard, "
-                "1 renamed, 0 dropped (1 healed: see remapfs plan)\n"
+                "1 renamed, 0 dropped (1 healed: see remapfs plan)"
             )
+            assert ("--presenter erofs" in faster) is looks_possible(load(source, rules))
             assert os.listdir(mountpoint) == ["model.safetensors"]
         finally:
             run.send_signal(signal.SIGTERM)
             run.communicate(timeout=60)
     assert run.returncode == 0
     assert kinds(mountpoint) == []
+
+
+def test_auto_takes_what_is_fastest_here_and_says_why(source: Path) -> None:
+    """One line on stderr, before anything is mounted; what was chosen is what is mounted."""
+    mountpoint, rules = source.parent / "mnt", source.parent / "rules.toml"
+    run = remapfs("mount", source, mountpoint, "--rules", rules, "--presenter", "auto", "--background")
+    assert run.returncode == 0, run.stderr
+    try:
+        (line,) = [line for line in run.stderr.splitlines() if line.startswith("presenter ")]
+        chosen = "erofs" if missing("erofs") is None else "fuse"
+        assert line.startswith(f"presenter {chosen}: ")
+        assert kinds(mountpoint) == [{"erofs": "erofs", "fuse": "fuse.remapfs"}[chosen]]
+    finally:
+        assert remapfs("umount", mountpoint).returncode == 0
+
+
+@pytest.mark.skipif(missing("erofs") is not None, reason=missing("erofs") or "")
+def test_auto_names_what_speaks_against_the_faster_one(source: Path) -> None:
+    """The kernel alone cannot serve a large shard whose bytes are out of step with the presented ones."""
+    tensors = [["gone", "U8", [5]], ["a", "U8", [40 << 20]]]
+    (source / "model.safetensors").write_bytes(shard({"tensors": tensors}))
+    rules = source.parent / "drop.toml"
+    rules.write_text("[[drop]]\nprefix = 'gone'\n")
+    mountpoint = source.parent / "mnt"
+    run = remapfs("mount", source, mountpoint, "--rules", rules, "--presenter", "auto", "--background")
+    assert run.returncode == 0, run.stderr
+    try:
+        assert (
+            "presenter fuse: erofs is faster, but the erofs presenter cannot show model.safetensors"
+            in run.stderr
+        )
+        assert kinds(mountpoint) == ["fuse.remapfs"]
+    finally:
+        assert remapfs("umount", mountpoint).returncode == 0
 
 
 def test_warnings_are_said_when_mounting(source: Path) -> None:

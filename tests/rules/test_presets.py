@@ -6,7 +6,7 @@ import pytest
 
 from remapfs import RemapError, load_preset, presets
 from remapfs.plan.documents import apply_jq
-from remapfs.rules import preset_text
+from remapfs.rules import preset_parameters, preset_text
 from remapfs.rules.apply import apply_steps
 
 # One tensor a line: the native name, then what the dialects call it where they differ.
@@ -152,5 +152,6 @@ def test_presets_are_listed_with_what_they_are_about() -> None:
     assert "deepseek-v4" in known
     assert all(known.values())
     for name in known:
-        assert load_preset(name).name == f"{name}.toml"
+        values = dict.fromkeys(preset_parameters(name), "model.")
+        assert load_preset(name, values).name == f"{name}.toml"
         assert "about" in preset_text(name)

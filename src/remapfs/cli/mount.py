@@ -36,11 +36,12 @@ Examples:
 @asks_for_a_plan
 @click.option(
     "--presenter",
-    type=click.Choice(["fuse", "fusepy", "erofs"]),
+    type=click.Choice(["auto", "fuse", "fusepy", "erofs"]),
     default="fuse",
     show_default=True,
     help="How the plan is made visible: fuse is fast and needs Linux; fusepy needs libfuse 2; erofs is "
-    "served by the kernel alone, and needs root, Linux 6.12 and readers without O_DIRECT.",
+    "served by the kernel alone, and needs root, Linux 6.12 and readers without O_DIRECT; auto takes the "
+    "fastest that works here, and says why.",
 )
 @click.option("--image-dir", metavar="DIR", help="For erofs: where its image lies, on ext4, XFS or Btrfs.")
 @click.option(
@@ -80,8 +81,12 @@ def mount(  # noqa: PLR0913  # one argument an option
     output.findings(plan.findings, only=Kind.WARNED, err=True)
     if options.allow_other:
         _warn_of_closed(plan)
-    if image_dir and presenter != "erofs":
+    if image_dir and presenter not in ("erofs", "auto"):
         raise RemapError("--image-dir is for --presenter erofs only", "leave it out")
+    chosen = presenter == "auto"
+    if chosen:
+        presenter, why = _fastest(_why_no_erofs(plan, image_dir))
+        click.echo(f"presenter {presenter}: {why}", err=True)
     if presenter == "erofs" and background:
         # Nothing has to go on running: the kernel serves it.
         from remapfs.present import erofs  # noqa: PLC0415  # only what is asked for is imported
@@ -94,6 +99,8 @@ def mount(  # noqa: PLR0913  # one argument an option
         in_background(serve, plan.without_names(), mountpoint, options, log_file)
         return
     line = _start_line(plan, mountpoint, presenter)
+    if presenter == "fuse" and not chosen and _erofs_looks_possible(plan):
+        line += "; --presenter erofs would be faster here, if no reader uses O_DIRECT"
     log_to(log_handler(log_file, logging.StreamHandler))
     plan = plan.without_names()
     serve(plan, mountpoint, options, lambda: LOGGER.info(line))
@@ -111,6 +118,31 @@ def _presenter(name: str, image_dir: str | None) -> Presenter:
     from remapfs.present.fusepy import serve as serve_fusepy  # noqa: PLC0415
 
     return serve_fusepy
+
+
+def _why_no_erofs(plan: Plan, image_dir: str | None) -> str | None:
+    """Say why the kernel cannot serve the plan by itself here, or None."""
+    from remapfs.present import erofs  # noqa: PLC0415  # only what is asked for is imported
+
+    try:
+        erofs.check(plan, erofs.ImageOptions(image_dir))
+    except RemapError as error:
+        return error.message
+    return None
+
+
+def _erofs_looks_possible(plan: Plan) -> bool:
+    from remapfs.present import erofs  # noqa: PLC0415  # only what is asked for is imported
+
+    return erofs.looks_possible(plan)
+
+
+def _fastest(why_no_erofs: str | None) -> tuple[str, str]:
+    if why_no_erofs is None:
+        return "erofs", "the kernel serves it alone, at the speed of the disk; open files without O_DIRECT"
+    if os.path.exists("/dev/fuse"):
+        return "fuse", f"erofs is faster, but {why_no_erofs}"
+    return "fusepy", f"/dev/fuse does not exist, and {why_no_erofs}"
 
 
 def _warn_of_closed(plan: Plan) -> None:

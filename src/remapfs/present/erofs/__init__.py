@@ -2,6 +2,6 @@
 
 from remapfs.present.erofs.backing import Backing
 from remapfs.present.erofs.detached import ImageOptions
-from remapfs.present.erofs.session import mount, serve
+from remapfs.present.erofs.session import check, looks_possible, mount, serve
 
-__all__ = ["Backing", "ImageOptions", "mount", "serve"]
+__all__ = ["Backing", "ImageOptions", "check", "looks_possible", "mount", "serve"]

@@ -48,11 +48,11 @@ def check_kernel() -> None:
 
     Raises RemapError.
     """
-    if not _has_erofs():
+    if not has_erofs():
         program = shutil.which("modprobe")
         if program:
             subprocess.run([program, "erofs"], capture_output=True, check=False)  # noqa: S603  # nothing of a user's
-        if not _has_erofs():
+        if not has_erofs():
             raise RemapError(
                 "this kernel has no EROFS",
                 f"load its module (modprobe erofs; on Ubuntu it is in linux-modules-extra), or {FUSE}",
@@ -99,5 +99,6 @@ def refusal(error: MountError) -> RemapError:
     return RemapError(f"the kernel refuses the EROFS image: {error}", f"dmesg may say more; {FUSE}")
 
 
-def _has_erofs() -> bool:
+def has_erofs() -> bool:
+    """Say whether the kernel has EROFS now; its module may not be loaded yet."""
     return any(line.split()[-1:] == ["erofs"] for line in _FILESYSTEMS.read_text().splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import select
 import signal
 from contextlib import contextmanager
@@ -12,8 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 from remapfs.errors import RemapError, RuntimeFailure
 from remapfs.present import mountpoint as mountpoints
+from remapfs.present.erofs.backing import choose
 from remapfs.present.erofs.detached import ImageOptions, detached_mount
-from remapfs.present.erofs.guards import FUSE, check_kernel, check_user
+from remapfs.present.erofs.guards import (
+    FUSE,
+    check_kernel,
+    check_user,
+    has_erofs,
+    known_bug,
+    why_not_from_files,
+)
 from remapfs.present.erofs.identity import uuid_at, uuid_of
 from remapfs.present.erofs.layout import lay_out
 from remapfs.present.erofs.readback import read_back
@@ -70,6 +79,30 @@ def mount(
     if mounted is None or not mounted.is_ours:
         raise RuntimeFailure(f"somebody else ended the mount at {path}, or mounted over it, just now")
     return mounted
+
+
+def check(plan: Plan, image: ImageOptions | None = None) -> None:
+    """Check that `plan` can be mounted on this host, as far as that can be told without mounting it.
+
+    Raises RemapError that says why not.
+    """
+    image = image or ImageOptions()
+    check_user()
+    check_kernel()
+    choose(lay_out(plan.files, plan.directories).size, image.folder, image.backing)
+
+
+def looks_possible(plan: Plan) -> bool:
+    """Say whether `check` would probably pass, without trying anything on the host."""
+    if os.geteuid() != 0 or not has_erofs() or known_bug(platform.release()):
+        return False
+    if why_not_from_files(platform.release()):
+        return False
+    try:
+        lay_out(plan.files, plan.directories)
+    except RemapError:
+        return False
+    return True
 
 
 def serve(
