@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from remapfs import RemapError
+from remapfs.present.erofs.guards import check_kernel, check_user
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -63,8 +66,25 @@ def available() -> dict[str, str]:
     fusepy = "" if importlib.util.find_spec("fuse") else "the fusepy package is not installed"
     libfuse = "" if find_library("fuse") else "libfuse 2 is not installed"
     bindfs = "" if shutil.which("bindfs") else "bindfs is not installed"
+    mergerfs = "" if shutil.which("mergerfs") else "mergerfs is not installed"
     package = device or fusepy or libfuse
-    return {"fuse": device, "fusepy": package, PLAIN: package, "bindfs": device or bindfs}
+    return {
+        "erofs": _why_no_erofs(),
+        "fuse": device,
+        "fusepy": package,
+        PLAIN: package,
+        "bindfs": device or bindfs,
+        "mergerfs": device or mergerfs,
+    }
+
+
+def _why_no_erofs() -> str:
+    try:
+        check_user()
+        check_kernel()
+    except RemapError as error:
+        return error.message
+    return ""
 
 
 @contextmanager
@@ -73,6 +93,9 @@ def mounted(name: str, source: Path, mountpoint: Path) -> Iterator[Subject]:
     mountpoint.mkdir()
     if name == "bindfs":
         command = ["bindfs", "-f", "-r", str(source), str(mountpoint)]
+    elif name == "mergerfs":
+        options = "ro,cache.files=auto-full,fsname=mergerfs"
+        command = ["mergerfs", "-f", "-o", options, str(source), str(mountpoint)]
     elif name == PLAIN:
         program = Path(__file__).with_name("plain_fusepy.py")
         command = [sys.executable, str(program), str(source), str(mountpoint)]

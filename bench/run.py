@@ -58,7 +58,7 @@ def main() -> None:
         results: dict[tuple[str, str], list[Result]] = {}
         for turn in range(options.rounds):
             for case in CASES:
-                for subject in subjects:
+                for subject in filter(case.fits, subjects):
                     _note(f"round {turn + 1} of {options.rounds}: {case.name}: {subject.name}")
                     results.setdefault((case.name, subject.name), []).append(measure(case, subject, source))
     _note("")

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from measure import Case, Result
 
-_RATIOS = (("fuse", "plain fusepy"), ("fuse", "fusepy"), ("fuse", "bindfs"))
-_SERVED = ("fuse", "fusepy", "plain fusepy", "bindfs")
+_RATIOS = (("fuse", "plain fusepy"), ("fuse", "bindfs"), ("erofs", "native"), ("erofs", "fuse"))
+_SERVED = ("fuse",)
 
 
 def render(results: Mapping[tuple[str, str], Sequence[Result]], names: Sequence[str]) -> str:
