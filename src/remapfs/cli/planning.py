@@ -131,30 +131,6 @@ def _values(
     return tuple((name, value) for name, _, value in pairs)
 
 
-def plan_options(command: _Command) -> _Command:
-    """Add the options that decide what is presented."""
-    for option in (
-        click.option(
-            "--force", is_flag=True, help="Present also what the preset says its reader cannot load."
-        ),
-        click.option(
-            "--index",
-            "mode",
-            type=click.Choice([mode.value for mode in IndexMode]),
-            default=IndexMode.STRICT.value,
-            show_default=True,
-            help="Where index and headers disagree: refuse; hide what the index does not give; "
-            "or derive the index from the headers.",
-        ),
-        click.option(
-            "--rules", "rules_file", metavar="FILE", help="A TOML file of rules; applied after --preset."
-        ),
-        click.option("--preset", metavar="NAME", help="Rules that ship with remapfs: see `remapfs presets`."),
-    ):
-        command = option(command)
-    return command
-
-
 def plan_for(source: str, preset: str | None, rules_file: str | None, mode: str, *, force: bool) -> Plan:
     """Read rules and checkpoint and make the plan."""
     return Asked((preset,) if preset else (), rules_file, (), IndexMode(mode), force).plan(source)
