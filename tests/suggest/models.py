@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from remapfs import load_preset
 from remapfs.rules import parse_rules
 from remapfs.rules.apply import apply_steps
-from remapfs.suggest import Named
+from remapfs.suggest import Named, toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -58,7 +58,7 @@ def only_names(tensors: Iterable[Named]) -> list[Named]:
 
 def renamed(suggestion: Suggestion, names: Sequence[str]) -> list[str | None]:
     """Apply the rules as a mount would: from the text of the rules file."""
-    return list(apply_steps(names, parse_rules(suggestion.toml(), "suggested.toml").steps).names)
+    return list(apply_steps(names, parse_rules(toml(suggestion), "suggested.toml").steps).names)
 
 
 def deepseek_v4(dialect: str) -> list[Both]:

@@ -10,14 +10,14 @@ from pathlib import Path
 from remapfs.rules import parse_rules
 from remapfs.rules.apply import apply_steps
 from remapfs.rules.blind import is_blind
-from remapfs.suggest import Named, suggest
+from remapfs.suggest import Named, suggest, toml
 from suggest.models import deepseek_v4, llama, renamed, sources, wanted
 
 _PRINT = """
-from remapfs.suggest import suggest
+from remapfs.suggest import suggest, toml
 from suggest.models import deepseek_v4, llama, sources, wanted
 for both in (deepseek_v4("D"), llama()):
-    print(suggest(sources(both), wanted(both)).toml())
+    print(toml(suggest(sources(both), wanted(both))))
 """
 
 
@@ -25,7 +25,7 @@ def test_each_rule_says_how_many_it_hits_and_gives_an_example() -> None:
     """The number is that of a mount, and the example what the rule itself does."""
     both = llama()
     suggestion = suggest(sources(both), wanted(both))
-    lines = suggestion.toml().splitlines()
+    lines = toml(suggestion).splitlines()
     hits = apply_steps([each.before for each in both], [rule.step for rule in suggestion.rules]).hits
     assert tuple(rule.tensors for rule in suggestion.rules) == hits
     assert all(hits)
@@ -50,7 +50,7 @@ def test_rules_are_blind_to_numbers() -> None:
 def test_the_head_says_what_was_compared() -> None:
     """How much of it was mapped, and what was special."""
     both = llama()
-    first = suggest(sources(both), [Named(each.after, None, None) for each in both]).toml().splitlines()[:2]
+    first = toml(suggest(sources(both), [Named(each.after, None, None) for each in both])).splitlines()[:2]
     assert first[0].startswith(
         "# Written by remapfs suggest: 12 rules, after which 30 of 30 tensors have the"
     )
@@ -82,6 +82,6 @@ def test_names_with_odd_characters_are_quoted() -> None:
     ]
     reference = [Named(f"new{name}", dtype, shape) for name, dtype, shape in source]
     suggestion = suggest(source, reference)
-    assert parse_rules(suggestion.toml(), "suggested.toml").steps
+    assert parse_rules(toml(suggestion), "suggested.toml").steps
     assert renamed(suggestion, [name for name, _, _ in source]) == [name for name, _, _ in reference]
     assert suggestion.complete

@@ -13,7 +13,7 @@ from remapfs.checkpoint import IndexMode, read_checkpoint
 from remapfs.cli.planning import no_collector
 from remapfs.errors import RemapError
 from remapfs.rules.model import Rename
-from remapfs.suggest import Named
+from remapfs.suggest import Named, toml
 from remapfs.suggest import suggest as find_rules
 from remapfs.suggest.write import table
 from remapfs.words import count
@@ -55,7 +55,7 @@ def suggest(source: str, reference: str, target: str | None, mode: str, *, as_js
     """
     with no_collector():
         found = _suggest(source, reference, mode)
-    text = json.dumps(_as_json(found), indent=2, ensure_ascii=False) if as_json else found.toml().rstrip("\n")
+    text = json.dumps(_as_json(found), indent=2, ensure_ascii=False) if as_json else toml(found).rstrip("\n")
     if target is None:
         click.echo(text)
     else:
@@ -138,7 +138,7 @@ def _as_json(found: Suggestion) -> dict[str, Any]:
         "undecided": list(found.undecided),
         "unmapped": _left(found.unmapped),
         "missing": _left(found.missing),
-        "toml": found.toml(),
+        "toml": toml(found),
     }
 
 

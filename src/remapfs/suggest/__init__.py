@@ -3,5 +3,6 @@
 from remapfs.suggest.engine import suggest
 from remapfs.suggest.fixes import Fix, fixes
 from remapfs.suggest.model import Decision, LeftOver, Named, Suggested, Suggestion
+from remapfs.suggest.write import toml
 
-__all__ = ["Decision", "Fix", "LeftOver", "Named", "Suggested", "Suggestion", "fixes", "suggest"]
+__all__ = ["Decision", "Fix", "LeftOver", "Named", "Suggested", "Suggestion", "fixes", "suggest", "toml"]

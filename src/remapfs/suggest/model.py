@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from remapfs.suggest.write import document
-
 if TYPE_CHECKING:
     from remapfs.rules.model import Drop, Rename
 
@@ -64,7 +62,3 @@ class Suggestion:
     def complete(self) -> bool:
         """Whether every name was mapped, and every wanted one is there."""
         return not (self.undecided or self.unmapped or self.missing)
-
-    def toml(self) -> str:
-        """Write a rules file that `remapfs mount --rules` takes; the same text for the same input."""
-        return document(self)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _WIDTH = 108
 
 
-def document(suggestion: Suggestion) -> str:
+def toml(suggestion: Suggestion) -> str:
     """Write the whole file."""
     lines = [*_head(suggestion)]
     for rule in suggestion.rules:
