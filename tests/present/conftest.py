@@ -32,6 +32,10 @@ class Served:
     path: Path
     process: subprocess.Popen[str]
 
+    def server(self) -> int:
+        """Give the process that answers now, a child of the one that was started."""
+        return int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text())
+
     def end(self) -> tuple[int, str]:
         """Wait for the server's end, and return its exit code and what it logged."""
         _, log = self.process.communicate(timeout=20)
@@ -79,8 +83,9 @@ def _serving(source: Path) -> Iterator[Served]:
         yield Served(source, mountpoint, process)
     finally:
         process.kill()
+        # Its server goes on alone, with its pipes, until the mount ends.
+        subprocess.run(["umount", "-f", "-l", mountpoint], capture_output=True, check=False)
         process.communicate()
-        subprocess.run(["umount", "-l", mountpoint], capture_output=True, check=False)
         mountpoint.rmdir()
 
 

@@ -19,7 +19,7 @@ import remapfs
 from present import plans
 from present.plans import expected, plan_of
 from remapfs.errors import RemapError, RuntimeFailure
-from remapfs.present.fuse import Session
+from remapfs.present.fuse import Session, live
 from remapfs.present.mountpoint import check_mountpoint, mounted_at, unmount
 from remapfs.present.options import MountOptions
 
@@ -86,10 +86,12 @@ def test_unmount_ends_a_mount_and_refuses_one_in_use(served: Served) -> None:
     assert mounted_at(str(served.path)) is None
 
 
-def test_a_killed_server_leaves_a_dead_mount_that_is_named_and_can_be_cleared(served: Served) -> None:
-    """Nothing can be done at SIGKILL; the next mount says which command clears the way."""
+def test_a_dead_mount_is_named_and_can_be_cleared(served: Served) -> None:
+    """Nothing can be done when all its processes are killed; the next mount says what clears the way."""
+    server = served.server()
     served.process.kill()
-    served.process.wait()
+    os.kill(server, signal.SIGKILL)
+    served.end()
     with pytest.raises(OSError, match="not connected"):
         served.path.stat()
     with pytest.raises(RemapError, match=f"a dead mount of {served.source} is in the way") as failure:
@@ -147,10 +149,10 @@ def test_a_failure_while_starting_leaves_nothing_mounted(
 ) -> None:
     """Also after the mount exists."""
 
-    def fail(_: object) -> None:
+    def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Session, "_raise_read_ahead", fail)
+    monkeypatch.setattr(live, "raise_read_ahead", fail)
     with pytest.raises(ZeroDivisionError):
         Session(plan_of(source_dir), str(mountpoint)).start()
     assert mounted_at(str(mountpoint)) is None
@@ -168,11 +170,11 @@ def test_the_read_ahead_is_that_of_the_options(source_dir: Path, mountpoint: Pat
 def test_idle_threads_use_no_time(served: Served) -> None:
     """They wait in the kernel; nothing polls."""
     (served.path / "model.bin").stat()
-    usage = Path(f"/proc/{served.process.pid}/stat")
+    usages = [Path(f"/proc/{pid}/stat") for pid in (served.process.pid, served.server())]
 
     def ticks() -> int:
-        fields = usage.read_text().rpartition(")")[2].split()
-        return int(fields[11]) + int(fields[12])
+        fields = [usage.read_text().rpartition(")")[2].split() for usage in usages]
+        return sum(int(each[11]) + int(each[12]) for each in fields)
 
     before = ticks()
     time.sleep(1)

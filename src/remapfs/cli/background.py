@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from remapfs.present.options import MountOptions, Presenter
 
 _SYSLOG = "/dev/log"
-_READY = b"ready"
+_READY = b"ready\n"
 
 
 def in_background(
@@ -39,7 +39,8 @@ def in_background(
         _serve(serve, plan, mountpoint, options, handler, writing)
     os.close(writing)
     with open(reading, "rb") as pipe:
-        answer = pipe.read()
+        # One line, not all: a server's children hold its end of the pipe too.
+        answer = pipe.readline()
     if answer == _READY:
         _check_answers(mountpoint, child)
         return
@@ -75,9 +76,10 @@ def _serve(  # noqa: PLR0913  # what the parent gives to the child
         os.setsid()
         os.chdir("/")
         log_to(handler)
+        # Before the presenter forks: each of its processes would hold the caller's pipes open.
+        _detach()
 
         def ready() -> None:
-            _detach()
             os.write(writing, _READY)
             os.close(writing)
 
@@ -97,7 +99,7 @@ def _serve(  # noqa: PLR0913  # what the parent gives to the child
 
 def _tell(writing: int, code: int, message: str, hint: str) -> None:
     try:
-        os.write(writing, json.dumps({"code": code, "message": message, "hint": hint}).encode())
+        os.write(writing, json.dumps({"code": code, "message": message, "hint": hint}).encode() + b"\n")
     except OSError:
         # The parent has its answer already: the failure came later, and is in the log.
         return

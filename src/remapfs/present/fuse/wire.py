@@ -232,6 +232,10 @@ def statfs_reply(total: int, files: int) -> bytes:
     return STATFS_OUT.pack(-(-total // block), 0, 0, files, 0, block, 255, block, 0)
 
 
+RESEND: Final = OUT_HEADER.pack(OUT_HEADER.size, 7, 0)
+"""FUSE_NOTIFY_RESEND: what was read and not answered is handed out again, with bit 63 of its unique set."""
+
+
 def error_reply(unique: int, number: int) -> bytes:
     """Pack a whole reply that says that the request failed with errno `number`."""
     return OUT_HEADER.pack(OUT_HEADER.size, -number, unique)

@@ -1,0 +1,125 @@
+"""One server of a live mount: a child of the supervisor that answers requests until the mount or it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import signal
+import struct
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from remapfs.present import mountpoint as mountpoints
+from remapfs.present.fuse.threads import ServingThreads, resend
+from remapfs.present.options import LOGGER
+from remapfs.present.supervise.signals import blocked
+
+if TYPE_CHECKING:
+    from remapfs.present.fuse.live import LiveMount
+    from remapfs.present.supervise.signals import SignalQueue
+
+ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_ORPHANED: Final = signal.SIGUSR2
+_MOUNT_ENDED: Final = 0
+_FAILED: Final = 1
+_SET_PDEATHSIG, _SET_NAME = 1, 15  # include/uapi/linux/prctl.h
+_CLONE: Final = 0x8004E500  # FUSE_DEV_IOC_CLONE of include/uapi/linux/fuse.h
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What one server is told: `resume` if another served before, `clone` to read from its own descriptor."""
+
+    live: LiveMount
+    resume: bool
+    clone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A running server: `lifeline` gives one byte when it serves, and its end when it is dead."""
+
+    pid: int
+    lifeline: int
+
+    def reap(self) -> int:
+        """Wait for its end, and return the exit code, or the signal's number below 0."""
+        os.close(self.lifeline)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def start(generation: Generation, signals: SignalQueue) -> Worker:
+    """Fork a server.
+
+    This process must have one thread only. The child shares the plan and the open sources with it, so every
+    generation shows the same.
+    """
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    parent = os.getpid()
+    # A signal that is meant for the child must not run the parent's handlers in it.
+    with blocked((*ENDING, signal.SIGUSR1, _ORPHANED)):
+        pid = os.fork()
+        if not pid:
+            os.close(reading)
+            signals.leave()
+            _live_and_die(generation, parent, writing)
+    os.close(writing)
+    return Worker(pid, reading)
+
+
+def _live_and_die(generation: Generation, parent: int, lifeline: int) -> NoReturn:
+    code = _FAILED
+    try:
+        code = _run(generation, parent, lifeline)
+    except Exception:  # noqa: BLE001 - whatever it is, the supervisor starts another
+        LOGGER.exception("the server failed")
+    finally:
+        # Not sys.exit: the parent's clean-up is not the child's to run.
+        os._exit(code)
+
+
+def _run(generation: Generation, parent: int, lifeline: int) -> int:
+    events: SimpleQueue[signal.Signals | OSError | None] = SimpleQueue()
+    _LIBC.prctl(_SET_NAME, b"remapfs-server")
+    # A queue's put may interrupt its own get, so a handler can use it.
+    for number in (*ENDING, _ORPHANED):
+        signal.signal(number, lambda n, _: events.put(signal.Signals(n)))
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    _LIBC.prctl(_SET_PDEATHSIG, _ORPHANED)
+    if os.getppid() != parent:
+        events.put(_ORPHANED)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    live = generation.live
+    device = _clone_of(live.device) if generation.clone else live.device
+    threads = ServingThreads(device, live.server, live.options.threads, events.put)
+    if generation.resume and not generation.clone:
+        resend(device)
+    threads.start()
+    with contextlib.suppress(BrokenPipeError):
+        os.write(lifeline, b"+")
+    while True:
+        match events.get():
+            case None:
+                return _MOUNT_ENDED
+            case OSError():
+                return _FAILED
+            case _ if os.getppid() == parent:
+                # Sent to the whole process group or cgroup: the supervisor acts on it.
+                continue
+            case signal.Signals.SIGUSR2:
+                LOGGER.warning("%s: the supervisor is gone; serving on alone", live.path)
+            case number:
+                LOGGER.info("%s: stopping on %s", live.path, number.name)
+                live.unmount()
+                return _MOUNT_ENDED
+
+
+def _clone_of(device: int) -> int:
+    """Open the connection of `device` once more; requests read there end with it, with ECONNABORTED."""
+    clone = mountpoints.open_device()
+    fcntl.ioctl(clone, _CLONE, struct.pack("=I", device))
+    return clone
