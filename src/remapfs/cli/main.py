@@ -15,6 +15,8 @@ from remapfs.errors import RemapError, RuntimeFailure
 _COMMANDS: Final = {
     "mount": "Mount a checkpoint under other names.",
     "umount": "Unmount what `mount` mounted, alive or dead.",
+    "export": "Write a checkpoint to a directory under other names, sharing its bytes where possible.",
+    "verify": "Compare a mount or an export with its source, byte for byte.",
     "plan": "Show what a mount would show, without mounting.",
     "check": "Say whether it would load, before it is loaded.",
     "suggest": "Write the rules that lead from one checkpoint's names to another's.",
@@ -48,6 +50,10 @@ class _Commands(click.Group):
                 from remapfs.cli.mount import mount as command  # noqa: PLC0415
             case "umount":
                 from remapfs.cli.umount import umount as command  # noqa: PLC0415
+            case "export":
+                from remapfs.cli.export import export as command  # noqa: PLC0415
+            case "verify":
+                from remapfs.cli.verify import verify as command  # noqa: PLC0415
             case "plan":
                 from remapfs.cli.plan import plan as command  # noqa: PLC0415
             case "check":

@@ -1,0 +1,251 @@
+"""A directory compared with a plan, file by file, chunk by chunk."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shlex
+import stat
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, Self
+
+from remapfs.errors import RemapError, RuntimeFailure
+from remapfs.plan.extents import Literal
+from remapfs.present.reflink.state import STATE
+from remapfs.verify.chunks import chunks, sampled
+from remapfs.verify.expected import Expected, Part, expect_file, expect_shard
+from remapfs.verify.model import Difference, Equal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from remapfs.checkpoint.source import Source
+    from remapfs.plan.extents import VirtualFile
+    from remapfs.plan.model import Plan, PlannedShard
+
+_THREADS: Final = 4
+_AHEAD: Final = 4 * _THREADS
+
+
+def verify_plan(
+    plan: Plan,
+    directory: str,
+    sample: int | None = None,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
+) -> Equal | Difference:
+    """Compare the files in `directory` with what `plan`, with its names, presents.
+
+    Gives the first difference. With `sample`, of each file so many MiB are read beside its header. Raises
+    RemapError if `directory` cannot be looked at, RuntimeFailure for what cannot be read or a source that
+    changed.
+    """
+    root = _check_directory(directory)
+    # The source may be an export itself.
+    files = tuple(file for file in plan.files if file.path != STATE)
+    shards = {planned.shard.file.path: planned for planned in plan.shards}
+    try:
+        different = _compare_paths(root, {file.path for file in files})
+        if different is not None:
+            return different
+        counter = _Counter(sum(file.size for file in files), progress)
+        with ThreadPoolExecutor(_THREADS, "remapfs-verify") as pool:
+            for file in files:
+                with _Sides(root, file) as sides:
+                    different = _compare_file(sides, shards.get(file.path), sample, pool, counter)
+                if different is not None:
+                    return different
+                counter.passed(file.size)
+    except OSError as error:
+        raise RuntimeFailure(
+            f"cannot compare {root} with {plan.root}: {error.strerror}"
+            + (f" ({error.filename})" if error.filename else ""),
+            "see whether the mount still lives and the disk is well",
+        ) from error
+    tensors = sum(1 for planned in plan.shards for _ in planned.presented())
+    return Equal(len(files), len(plan.shards), tensors, counter.compared)
+
+
+class _Counter:
+    """How far a comparison is."""
+
+    def __init__(self, total: int, progress: Callable[[str, int, int], None]) -> None:
+        self.compared = 0
+        self._total = total
+        self._before = 0
+        self._progress = progress
+
+    def add(self, path: str, length: int, at: int) -> None:
+        """Count bytes that are equal, which end at byte `at` of the file."""
+        self.compared += length
+        self._progress(f"comparing {path}", self._before + at, self._total)
+
+    def passed(self, size: int) -> None:
+        """Leave a file of `size` bytes behind."""
+        self._before += size
+
+
+class _Sides:
+    """A presented file and the sources that its bytes come from, open."""
+
+    def __init__(self, root: str, file: VirtualFile) -> None:
+        self.file = file
+        self._sources: dict[Source, int] = {}
+        self._stack = contextlib.ExitStack()
+        self.path = os.path.join(root, file.path)
+        self.presented = self._open(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def open_source(self, source: Source) -> int:
+        """Open a source once; raises RuntimeFailure if it is not what was planned."""
+        if source not in self._sources:
+            self._sources[source] = self._open(source.path)
+            self._check(source)
+        return self._sources[source]
+
+    def check_sources(self) -> None:
+        """Raise RuntimeFailure if a source changed while it was read."""
+        for source in self._sources:
+            self._check(source)
+
+    def _open(self, path: str) -> int:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._stack.callback(os.close, descriptor)
+        return descriptor
+
+    def _check(self, source: Source) -> None:
+        difference = source.changed(os.fstat(self._sources[source]))
+        if difference:
+            raise RuntimeFailure(
+                f"{source.path}: changed since it was planned: {difference}",
+                "verify again once nothing writes to it",
+            )
+
+
+def _check_directory(directory: str) -> str:
+    root = os.path.abspath(directory)
+    try:
+        status = os.stat(root)
+    except FileNotFoundError:
+        raise RemapError(f"{root} does not exist", "give a mount or an export of remapfs") from None
+    except OSError as error:
+        if error.errno == errno.ENOTCONN:
+            raise RemapError(
+                f"the mount at {root} is dead: its server is gone",
+                f"clear it (remapfs umount {shlex.quote(root)}) and mount again",
+            ) from None
+        raise RemapError(f"cannot look at {root}: {error.strerror}", "check the path") from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise RemapError(f"{root} is not a directory", "give a mount or an export of remapfs")
+    return root
+
+
+def _compare_paths(root: str, wanted: set[str]) -> Difference | None:
+    found = set()
+    for folder, _, names in os.walk(root):
+        found |= {os.path.relpath(os.path.join(folder, name), root) for name in names}
+    missing = sorted(wanted - found)
+    if missing:
+        return Difference(missing[0], "it does not exist")
+    more = sorted(found - wanted - {STATE})
+    return Difference(more[0], "the plan has no such file") if more else None
+
+
+def _compare_file(
+    sides: _Sides,
+    planned: PlannedShard | None,
+    sample: int | None,
+    pool: ThreadPoolExecutor,
+    counter: _Counter,
+) -> Difference | None:
+    file = sides.file
+    size = os.fstat(sides.presented).st_size
+    if size != file.size:
+        return Difference(file.path, f"it has {size:,} bytes, and must have {file.size:,}")
+    if planned is None:
+        expected = expect_file(file)
+    else:
+        read = _reader(sides.presented)
+        found = expect_shard(planned, file, size, read)
+        if isinstance(found, Difference):
+            return found
+        expected = found
+    parts: Sequence[Part] = expected.parts if sample is None else sampled(expected.parts, sample)
+    for part in parts:
+        if not isinstance(part.extent, Literal):
+            sides.open_source(part.extent.source)
+    for part, offset in _compared(chunks(parts), sides, pool):
+        if offset is not None:
+            return _difference(sides, expected, offset)
+        counter.add(file.path, part.extent.length, part.start + part.extent.length)
+    sides.check_sources()
+    return None
+
+
+def _compared(
+    parts: Iterator[Part], sides: _Sides, pool: ThreadPoolExecutor
+) -> Iterator[tuple[Part, int | None]]:
+    """Compare parts at the same time, a few ahead; gives each in its order, with its first different byte."""
+    running: deque[tuple[Part, Future[int | None]]] = deque()
+    try:
+        for part in parts:
+            running.append((part, pool.submit(_first_different, part, sides)))
+            if len(running) == _AHEAD:
+                first, future = running.popleft()
+                yield first, future.result()
+        while running:
+            first, future = running.popleft()
+            yield first, future.result()
+    finally:
+        # No thread may still read when the files are closed.
+        for _, future in running:
+            if not future.cancel():
+                future.exception()
+
+
+def _first_different(part: Part, sides: _Sides) -> int | None:
+    """Compare one part; gives the first byte of the file that differs."""
+    extent = part.extent
+    found = _read(sides.presented, part.start, extent.length)
+    if isinstance(extent, Literal):
+        wanted = extent.data
+    else:
+        wanted = _read(sides.open_source(extent.source), extent.offset, extent.length)
+    if found == wanted:
+        return None
+    # As numbers, the lowest bit that differs is in the first byte that differs.
+    different = int.from_bytes(found, "little") ^ int.from_bytes(wanted, "little")
+    return (
+        part.start + ((different & -different).bit_length() - 1) // 8
+        if different
+        else part.start + len(found)
+    )
+
+
+def _difference(sides: _Sides, expected: Expected, offset: int) -> Difference:
+    found = _read(sides.presented, offset, 1)
+    what = f"0x{found[0]:02x}" if found else "nothing"
+    place = expected.tensor_at(offset)
+    where = f"byte {place[1]:,} of the tensor, " if place else ""
+    text = f"{where}byte {offset:,} of the file is {what}, not what the source has"
+    return Difference(sides.file.path, text, place[0] if place else None, offset)
+
+
+def _reader(descriptor: int) -> Callable[[int, int], bytes]:
+    return lambda offset, size: _read(descriptor, offset, size)
+
+
+def _read(descriptor: int, offset: int, size: int) -> bytes:
+    data = os.pread(descriptor, size, offset)
+    while len(data) < size:
+        more = os.pread(descriptor, size - len(data), offset + len(data))
+        if not more:
+            break
+        data += more
+    return data
