@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from vllm import LLM
+from vllm.model_executor.model_loader import base_loader
 
 
 def digests(model: Any) -> dict[str, str]:  # noqa: ANN401  # vLLM's models are not typed
@@ -24,8 +25,18 @@ def digests(model: Any) -> dict[str, str]:  # noqa: ANN401  # vLLM's models are 
     }
 
 
+def pack_only_where_this_processor_can() -> None:
+    """Leave the weights as they were loaded where vLLM's build for this processor cannot pack them.
+
+    Without AVX-512 its CPU kernels have no packing for DeepSeek V4, which is done behind the loading.
+    """
+    if not hasattr(torch.ops._C, "convert_weight_packed"):  # noqa: SLF001  # the name of vLLM's own kernels
+        base_loader.process_weights_after_loading = lambda *_: None
+
+
 def main(model: str, out: Path, strategy: str | None = None) -> None:
     """Start the engine as `vllm serve` does, up to the loaded model."""
+    pack_only_where_this_processor_can()
     engine = LLM(
         model,
         skip_tokenizer_init=True,
