@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from remapfs.cli import output
-from remapfs.cli.planning import Asked, asks_for_a_plan
+from remapfs.cli.planning import Asked, asks_for_a_plan, no_collector
 from remapfs.cli.verify import tell
 from remapfs.errors import RuntimeFailure
 from remapfs.plan import Kind
@@ -74,7 +74,7 @@ def export(  # noqa: PLR0913  # one argument an option
         click.echo(f"note: not all is shared with the source: {reason}", err=True)
     click.echo(_summary(done))
     if verify:
-        with output.progress() as progress:
+        with no_collector(), output.progress() as progress:
             answer = verify_plan(plan, done.root, progress=progress)
         tell(answer, as_json=False)
 

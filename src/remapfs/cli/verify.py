@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from remapfs.cli import output
-from remapfs.cli.planning import Asked, asks_for_a_plan
+from remapfs.cli.planning import Asked, asks_for_a_plan, no_collector
 from remapfs.verify import Difference, Equal, verify_plan
 from remapfs.words import count
 
@@ -37,7 +37,7 @@ def verify(mountpoint: str, source: str, *, asked: Asked, sample: int | None, as
     Give the options that it was made with. Exit code 0 if all is equal, 1 at the first difference.
     """
     plan = asked.plan(source)
-    with output.progress() as progress:
+    with no_collector(), output.progress() as progress:
         answer = verify_plan(plan, mountpoint, sample, progress)
     tell(answer, as_json=as_json, sample=sample)
 
