@@ -31,15 +31,15 @@ def check_destination(plan: Plan, directory: str) -> str:
     Raises RemapError where it is no directory, has no parent, or holds the source or lies in it.
     """
     path = os.path.realpath(directory)
+    if path != plan.root and os.path.commonpath((plan.root, path)) == plan.root:
+        raise RemapError(
+            f"an export to {path} would write into its own source {plan.root}", "give a directory outside"
+        )
     for inside in (plan.root, *(source.path for source in sources_of(plan))):
         if os.path.commonpath((inside, path)) == path:
             raise RemapError(
                 f"an export to {path} would lie over its own source {inside}", "give another place"
             )
-    if os.path.commonpath((plan.root, path)) == plan.root:
-        raise RemapError(
-            f"an export to {path} would write into its own source {plan.root}", "give a directory outside"
-        )
     try:
         status = os.stat(path)
     except FileNotFoundError:
