@@ -166,16 +166,16 @@ def _compare_file(
 ) -> Difference | None:
     file = sides.file
     size = os.fstat(sides.presented).st_size
+    if planned is None:
+        found: Expected | Difference = expect_file(file)
+    else:
+        found = expect_shard(planned, file, size, _reader(sides.presented))
+    if isinstance(found, Difference):
+        return found
+    # Names are more telling than sizes, so those come first.
     if size != file.size:
         return Difference(file.path, f"it has {size:,} bytes, and must have {file.size:,}")
-    if planned is None:
-        expected = expect_file(file)
-    else:
-        read = _reader(sides.presented)
-        found = expect_shard(planned, file, size, read)
-        if isinstance(found, Difference):
-            return found
-        expected = found
+    expected = found
     parts: Sequence[Part] = expected.parts if sample is None else sampled(expected.parts, sample)
     for part in parts:
         if not isinstance(part.extent, Literal):
