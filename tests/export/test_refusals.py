@@ -102,6 +102,15 @@ def test_the_top_of_a_file_system_counts_as_empty(plain: Place) -> None:
     assert_exported(plan_of(source), plain.path / "dst")
 
 
+def test_a_run_that_was_killed_at_its_very_start_is_no_obstacle(plain: Place) -> None:
+    """All that it left is a state without its name, which goes."""
+    source = write_source(plain.path / "src")
+    (plain.path / "dst").mkdir()
+    (plain.path / "dst" / f".{STATE}.remapfs-partial").write_text("{")
+    export_plan(plan_of(source), str(plain.path / "dst"), ExportOptions())
+    assert_exported(plan_of(source), plain.path / "dst")
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"remapfs_export": 2}', '{"remapfs_export": 1}'])
 def test_a_state_that_cannot_be_understood(plain: Place, content: str) -> None:
     """Of a later release, or damaged."""

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from remapfs.plan.extents import VirtualFile
     from remapfs.plan.model import Plan
 
-_NOT_OURS: Final = {"lost+found"}  # the top of every ext4 file system has it
+# The top of every ext4 file system has lost+found; a state that never got its name is of a run that was
+# killed before it wrote anything else.
+_IGNORED: Final = {"lost+found", os.path.basename(partial_path("", STATE))}
 
 
 def check_destination(plan: Plan, directory: str) -> str:
@@ -75,7 +77,7 @@ def check_earlier(path: str, *, ours: str | None, wanted: str) -> None:
             f"{path} holds an export of another plan: the source, the rules or the release differ",
             f"give a new directory, or remove that one first: rm -r {shlex.quote(path)}",
         )
-    names = sorted(set(os.listdir(path)) - _NOT_OURS)
+    names = sorted(set(os.listdir(path)) - _IGNORED)
     if STATE in names:
         raise RemapError(
             f"{path}/{STATE} cannot be understood", "give a new directory, or remove that one first"

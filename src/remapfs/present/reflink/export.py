@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import threading
@@ -207,6 +208,9 @@ class _Run:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+        if self._state.made:
+            with contextlib.suppress(PermissionError):  # whoever may make a directory may not always list it
+                sync_directory(os.path.dirname(self._root))
 
     def _one(self, file: VirtualFile, how: How) -> Written:
         self.advance(0)
