@@ -132,12 +132,12 @@ def test_only_what_is_missing_or_changed_is_written_again(source: Path) -> None:
     assert same >= {"m-3.safetensors", "m-4.safetensors", "m-5.safetensors", "other.safetensors"}
 
 
-def _failing(number: int) -> Callable[..., None]:
+def _failing(number: int) -> Callable[..., int]:
 
-    def fail(step: Copy, *arguments: object, **options: object) -> None:
+    def fail(step: Copy, *arguments: object, **options: object) -> int:
         if step.part.source.path.endswith("m-3.safetensors"):
             raise OSError(number, os.strerror(number))
-        copy(step, *arguments, **options)  # type: ignore[arg-type]  # passed on
+        return copy(step, *arguments, **options)  # type: ignore[arg-type]  # passed on
 
     return fail
 
@@ -163,10 +163,11 @@ def test_a_source_that_changes(source: Path, monkeypatch: pytest.MonkeyPatch, wh
     """Before it is opened or while it is copied: the file never gets its name."""
     plan, target = plan_of(source), source.parent / "dst"
 
-    def touching(step: Copy, *arguments: object, **options: object) -> None:
-        copy(step, *arguments, **options)  # type: ignore[arg-type]  # passed on
+    def touching(step: Copy, *arguments: object, **options: object) -> int:
+        copied = copy(step, *arguments, **options)  # type: ignore[arg-type]  # passed on
         if step.part.source.path.endswith("m-3.safetensors"):
             os.utime(step.part.source.path)
+        return copied
 
     if when == "before":
         os.utime(source / "m-3.safetensors")

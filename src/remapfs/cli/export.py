@@ -102,6 +102,7 @@ def _summary(done: Exported) -> str:
     if done.kept == done.files:
         return f"nothing to do: all {count(done.files, 'file')} in {done.root} are complete"
     parts = [f"{output.size(done.shared)} shared with the source", f"{output.size(done.copied)} written"]
+    parts += [f"{output.size(done.holes)} of holes"] if done.holes else []
     parts += [f"{count(done.linked, 'hard link')}"] if done.linked else []
     parts += [f"{done.kept:,} complete before"] if done.kept else []
     return f"exported {count(done.files, 'file')} to {done.root}: {', '.join(parts)}"

@@ -21,18 +21,23 @@ _SECTOR: Final = 512  # the unit of st_blocks, whatever the file system
 _REFUSALS: Final = {errno.EXDEV, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.ETXTBSY}
 
 
-def copy(step: Copy, source: int, target: int, advance: Callable[[int], None], *, in_kernel: bool) -> None:
-    """Copy a range from one open file to another, in which holes are not filled: the target is new there.
+def copy(step: Copy, source: int, target: int, advance: Callable[[int], None], *, in_kernel: bool) -> int:
+    """Copy a range from one open file to another, and return the number of bytes that were no holes.
+
+    Holes are not filled: the target must be new there.
 
     `in_kernel` allows copy_file_range, which may share blocks. `advance` gets the number of bytes after each
     part, and may raise to stop.
     """
     before = step.part.offset
+    copied = 0
     for start, end in data_ranges(source, step.part):
         advance(start - before)
         _copy_data(source, start, target, step.at + start - step.part.offset, end - start, advance, in_kernel)
+        copied += end - start
         before = end
     advance(step.part.offset + step.part.length - before)
+    return copied
 
 
 def data_ranges(source: int, part: Slice) -> Iterator[tuple[int, int]]:

@@ -50,8 +50,8 @@ class ExportOptions:
 class Exported:
     """What an export did: numbers of files, and bytes.
 
-    `kept` files were complete already, `linked` ones are hard links. `shared` bytes take no room; `refused`
-    are the reasons why some were copied all the same.
+    `kept` files were complete already, `linked` ones are hard links. `shared` bytes take no room, nor do
+    `holes`; `refused` are the reasons why some were copied and not shared.
     """
 
     root: str
@@ -60,6 +60,7 @@ class Exported:
     linked: int
     shared: int
     copied: int
+    holes: int
     refused: tuple[str, ...]
 
 
@@ -117,6 +118,7 @@ def export_plan(
         sum(each.linked for each in written),
         sum(each.shared for each in written),
         sum(each.copied for each in written),
+        sum(each.holes for each in written),
         tuple(reasons),
     )
 

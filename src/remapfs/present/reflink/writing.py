@@ -41,7 +41,7 @@ class How:
 
 @dataclass(slots=True)
 class Written:
-    """What became of one file: bytes `shared` with the source, bytes that take room, or a hard link.
+    """What became of one file: bytes `shared` with the source, `copied` ones that take room, or a hard link.
 
     `size` and `mtime_ns` are as stat gives them; `refused` is why something was copied and not shared.
     """
@@ -49,6 +49,7 @@ class Written:
     path: str
     shared: int = 0
     copied: int = 0
+    holes: int = 0
     linked: bool = False
     size: int = 0
     mtime_ns: int = 0
@@ -133,8 +134,9 @@ def _fill(file: VirtualFile, partial: str, how: How, written: Written) -> None:
                     continue
                 written.refused.add(refused)
                 step = Copy(step.at, step.part)  # noqa: PLW2901  # the same bytes, the other way
-            copy(step, opened[source], target, how.advance, in_kernel=how.reflink is not Reflink.NEVER)
-            written.copied += step.length
+            data = copy(step, opened[source], target, how.advance, in_kernel=how.reflink is not Reflink.NEVER)
+            written.copied += data
+            written.holes += step.length - data
         for source, descriptor in opened.items():
             _check(source, os.fstat(descriptor))
         set_attributes(target, file.attributes, file.attributes.mode)
