@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -199,14 +202,28 @@ def test_an_empty_directory_that_exists_is_filled_and_keeps_its_mode(plain: Plac
 @given(sample=samples())
 def test_random_checkpoints_and_rules(sample: Sample, place: Place) -> None:
     """Every export equals the reader, on each file system."""
-    import tempfile  # noqa: PLC0415  # the sample's own folder
+    with tempfile.TemporaryDirectory(dir=place.path) as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", folder)
+        with sample.on_disk() as root:
+            plan = sample.plan(root)
+            export_plan(plan, str(Path(folder) / "dst"), ExportOptions())
+            assert_exported(plan, Path(folder) / "dst")
 
-    with tempfile.TemporaryDirectory(dir=place.path) as folder:
-        before, tempfile.tempdir = tempfile.tempdir, folder
-        try:
-            with sample.on_disk() as root:
-                plan = sample.plan(root)
-                export_plan(plan, str(Path(folder) / "dst"), ExportOptions())
-                assert_exported(plan, Path(folder) / "dst")
-        finally:
-            tempfile.tempdir = before
+
+def test_progress_is_for_terminals(plain: Place) -> None:
+    """One line that says how far it is, of an export and of a comparison; a pipe gets none."""
+    source = write_source(plain.path / "src")
+    for command in (
+        ["export", str(source), str(plain.path / "dst"), "--reflink", "never"],
+        ["verify", str(plain.path / "dst"), str(source)],
+    ):
+        ours, theirs = os.openpty()
+        run = subprocess.run(
+            [sys.executable, "-m", "remapfs", *command], stdout=subprocess.PIPE, stderr=theirs, check=False
+        )
+        os.close(theirs)
+        shown = os.read(ours, 65536).decode()
+        os.close(ours)
+        assert run.returncode == 0
+        assert ("of 0.0 GB" if command[0] == "export" else "comparing sub/notes.txt") in shown
+        assert b"\x1b" not in run.stdout

@@ -222,6 +222,12 @@ def test_a_file_that_is_missing_or_too_many(source: Path, exported: Path) -> Non
     assert difference(source, exported) == Difference("empty", "it does not exist")
 
 
+def test_the_top_of_a_file_system(source: Path, exported: Path) -> None:
+    """Ext4 keeps lost+found there, which is no file of a checkpoint."""
+    (exported / "lost+found").mkdir()
+    assert isinstance(verify_plan(plan_of(source), str(exported)), Equal)
+
+
 def test_swapped_tensors_are_found(source: Path, exported: Path) -> None:
     """A header that gives a tensor another's bytes is wrong, though every byte is somewhere."""
     one, two = exported / "m-0.safetensors", exported / "m-1.safetensors"

@@ -19,13 +19,14 @@ from remapfs.verify.expected import Expected, Part, expect_file, expect_shard
 from remapfs.verify.model import Difference, Equal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from remapfs.checkpoint.source import Source
     from remapfs.plan.extents import VirtualFile
     from remapfs.plan.model import Plan, PlannedShard
 
 _THREADS: Final = 4
+_UNREADABLE: Final = "lost+found"  # at the top of every ext4 file system, for root alone
 _AHEAD: Final = 4 * _THREADS
 
 
@@ -148,13 +149,19 @@ def _check_directory(directory: str) -> str:
 
 def _compare_paths(root: str, wanted: set[str]) -> Difference | None:
     found = set()
-    for folder, _, names in os.walk(root):
+    for folder, folders, names in os.walk(root, onerror=_fail):
+        if folder == root and _UNREADABLE in folders:
+            folders.remove(_UNREADABLE)
         found |= {os.path.relpath(os.path.join(folder, name), root) for name in names}
     missing = sorted(wanted - found)
     if missing:
         return Difference(missing[0], "it does not exist")
     more = sorted(found - wanted - {STATE})
     return Difference(more[0], "the plan has no such file") if more else None
+
+
+def _fail(error: OSError) -> None:
+    raise error
 
 
 def _compare_file(
@@ -180,17 +187,18 @@ def _compare_file(
     for part in parts:
         if not isinstance(part.extent, Literal):
             sides.open_source(part.extent.source)
-    for part, offset in _compared(chunks(parts), sides, pool):
-        if offset is not None:
-            return _difference(sides, expected, offset)
-        counter.add(file.path, part.extent.length, part.start + part.extent.length)
+    with contextlib.closing(_compared(chunks(parts), sides, pool)) as compared:
+        for part, offset in compared:
+            if offset is not None:
+                return _difference(sides, expected, offset)
+            counter.add(file.path, part.extent.length, part.start + part.extent.length)
     sides.check_sources()
     return None
 
 
 def _compared(
     parts: Iterator[Part], sides: _Sides, pool: ThreadPoolExecutor
-) -> Iterator[tuple[Part, int | None]]:
+) -> Generator[tuple[Part, int | None], None, None]:
     """Compare parts at the same time, a few ahead; gives each in its order, with its first different byte."""
     running: deque[tuple[Part, Future[int | None]]] = deque()
     try:
