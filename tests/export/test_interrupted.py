@@ -19,7 +19,7 @@ import remapfs
 from export.sources import RENAME, assert_exported, plan_of, write_source
 from mounting import remapfs as command
 from remapfs.errors import RuntimeFailure
-from remapfs.present.reflink import ExportOptions, Reflink, export_plan, writing
+from remapfs.present.reflink import ExportOptions, Reflink, export, export_plan, writing
 from remapfs.present.reflink.copying import copy
 from remapfs.present.reflink.state import STATE
 
@@ -177,3 +177,30 @@ def test_a_source_that_changes(source: Path, monkeypatch: pytest.MonkeyPatch, wh
         export_plan(plan, str(target), _NEVER)
     assert not (target / "m-3.safetensors").exists()
     assert _half_written(target) == []
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """Mount a file system that is smaller than the source."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_file_system_that_runs_full(source: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While something else fills it: what is complete stays, the second run writes the rest."""
+    plan, target = plan_of(source), small / "dst"
+    monkeypatch.setattr(export, "check_space", lambda *_: None)
+    with pytest.raises(RuntimeFailure, match="No space left on device"):
+        export_plan(plan, str(target), _NEVER)
+    assert _half_written(target) == []
+    subprocess.run(["mount", "-o", "remount,size=100m", small], check=True)
+    monkeypatch.undo()
+    done = export_plan(plan, str(target), _NEVER)
+    assert done.kept > 0
+    assert_exported(plan, target)
