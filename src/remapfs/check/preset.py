@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from remapfs.check.model import Outcome
 from remapfs.check.problems import Advice
+from remapfs.check.reference import Reference, Wanted, component
 from remapfs.plan.patterns import split
 from remapfs.rules import load_preset, preset_parameters, presets_for_vllm
 from remapfs.rules.apply import apply_steps
@@ -20,11 +21,29 @@ CONFIG = "config.json"
 _FAILED = (Outcome.REFUSED, Outcome.IGNORED)
 
 
-def advise_preset(plan: Plan, judged: Iterable[Judged], configs: Mapping[str, Any]) -> dict[str, Advice]:
-    """Give failing names what the preset for the config's model type makes of their names on disk."""
+def preset_of(configs: Mapping[str, Any]) -> str | None:
+    """Find the preset that gives the names which vLLM wants for the config's model type."""
     config = configs.get(CONFIG)
     kind = config.get("model_type") if isinstance(config, dict) else None
-    preset = next((name for name in presets_for_vllm(str(kind)) if not preset_parameters(name)), None)
+    return next((name for name in presets_for_vllm(str(kind)) if not preset_parameters(name)), None)
+
+
+def names_of(plan: Plan, preset: str) -> Reference:
+    """Give the names that the preset makes of those on disk: what vLLM wants, as far as is known."""
+    shards = [planned.shard for planned in plan.shards]
+    tensors = [(component(shard), tensor) for shard in shards for tensor in shard.header.tensors]
+    names = apply_steps([tensor.name for _, tensor in tensors], load_preset(preset).steps).names
+    wanted = {
+        before + name: Wanted(tensor.dtype, tensor.shape)
+        for (before, tensor), name in zip(tensors, names, strict=True)
+        if name is not None
+    }
+    return Reference(f"the names that the preset {preset} gives", wanted)
+
+
+def advise_preset(plan: Plan, judged: Iterable[Judged], configs: Mapping[str, Any]) -> dict[str, Advice]:
+    """Give failing names what the preset for the config's model type makes of their names on disk."""
+    preset = preset_of(configs)
     if preset is None:
         return {}
     used = any(f" in {preset}.toml " in rule.rule for rule in plan.rules)
