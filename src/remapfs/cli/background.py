@@ -75,6 +75,8 @@ def _serve(  # noqa: PLR0913  # what the parent gives to the child
     try:
         os.setsid()
         os.chdir("/")
+        # What a service manager says is meant for the process that it started.
+        os.environ.pop("NOTIFY_SOCKET", None)
         log_to(handler)
         # Before the presenter forks: each of its processes would hold the caller's pipes open.
         _detach()

@@ -137,7 +137,7 @@ def unmount(mountpoint: str) -> None:
     if mount.kind == EROFS and os.geteuid() != 0:
         raise RemapError(f"only root can unmount {path}, an {EROFS} mount", f"sudo remapfs umount {path}")
     try:
-        release(path, lazy=_is_dead(path))
+        release(path, lazy=is_dead(path))
     except OSError as error:
         if error.errno == errno.EBUSY:
             raise RuntimeFailure(f"{path} is in use", f"see who uses it: fuser -vm {path}") from None
@@ -205,7 +205,8 @@ def mount_as_root(device: int, path: str, source: str, options: str) -> None:
         )
 
 
-def _is_dead(path: str) -> bool:
+def is_dead(path: str) -> bool:
+    """Whether the connection of the mount at `path` has ended; it waits for the server if there is one."""
     try:
         Path(path).stat()
     except OSError as error:

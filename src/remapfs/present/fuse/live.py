@@ -49,6 +49,23 @@ class LiveMount:
             raise
         return live
 
+    @classmethod
+    def continued(
+        cls, plan: Plan, path: str, options: MountOptions, device: int, mount: mountpoints.Mount
+    ) -> LiveMount:
+        """Continue `mount`, which shows `plan` and is served through `device`, where another process stopped.
+
+        Raises RemapError if a source is not what it was.
+        """
+        live = cls(plan, path, options)
+        live.device, live._mount = device, mount
+        return live
+
+    @property
+    def identity(self) -> str:
+        """The mount's device as `major:minor`, empty if it was not seen in mountinfo."""
+        return self._mount.device if self._mount else ""
+
     def mount(self) -> None:
         """Make the mount and agree with the kernel on how to talk; nobody may serve yet."""
         self.device = mount(self._plan, self.path, allow_other=self.options.allow_other)

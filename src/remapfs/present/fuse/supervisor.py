@@ -5,16 +5,19 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from remapfs.errors import RuntimeFailure
 from remapfs.present.fuse.live import LiveMount
+from remapfs.present.fuse.successor import ROOM, forget, keep, succeed
 from remapfs.present.fuse.threads import resend
-from remapfs.present.fuse.worker import ENDING, Generation, Worker, start
+from remapfs.present.fuse.worker import ENDING, LEAVING, Generation, Worker, start
 from remapfs.present.options import LOGGER
 from remapfs.present.supervise.restarts import Restarts
 from remapfs.present.supervise.signals import SignalQueue
+from remapfs.present.supervise.systemd import Manager
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,27 +31,75 @@ _JOIN_SECONDS: Final = 2.0
 def serve(plan: Plan, mountpoint: str, options: MountOptions, on_ready: Callable[[], None]) -> None:
     """Mount `plan` and serve it until it is unmounted or SIGTERM, SIGINT or SIGHUP asks to stop.
 
-    A server that dies is replaced by another, and its readers notice no more than a wait. Call it in the
-    main thread of a process without other threads. `on_ready` is called once, when the mount answers. Raises
+    A server that dies is replaced by another, and its readers notice no more than a wait. A service manager
+    that keeps descriptors (FDSTORE of at least 2) keeps the mount too: SIGUSR1 then ends the process but not
+    the mount, which the service's next start continues. Call it in the main thread of a process without
+    other threads. `on_ready` is called once, when the mount answers. Raises
     RemapError before anything is mounted if it cannot be, and RuntimeFailure, with nothing mounted any more,
     if one server after the other dies at once.
     """
+    manager = Manager.take_from(os.environ)
     # From before the mount on, so that no signal can end the process with the mount left behind.
-    with SignalQueue(ENDING) as signals:
-        supervisor = _Supervisor(LiveMount.make(plan, mountpoint, options), signals, on_ready)
+    with SignalQueue((*ENDING, LEAVING)) as signals:
+        held = _hold(plan, mountpoint, options, manager)
+        supervisor = _Supervisor(held, signals, manager, on_ready)
+        leaves = False
         try:
             reason = supervisor.run()
-            LOGGER.info("%s: %s", mountpoint, f"stopping on {reason.name}" if reason else "unmounted")
+            leaves = reason is LEAVING and held.record is not None
+            what = (
+                "leaving it to the next start"
+                if leaves
+                else f"stopping on {reason.name}"
+                if reason
+                else "unmounted"
+            )
+            LOGGER.info("%s: %s", mountpoint, what)
         finally:
-            supervisor.end()
+            if leaves:
+                supervisor.leave()
+            else:
+                supervisor.end()
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The mount; whether it was served before; and its record, if the service manager keeps it too."""
+
+    live: LiveMount
+    continued: bool
+    record: int | None
+
+
+def _hold(plan: Plan, mountpoint: str, options: MountOptions, manager: Manager) -> _Held:
+    """Take over what an earlier start of the service left, or mount."""
+    succeeded = succeed(plan, mountpoint, options, manager) if manager.address else None
+    if succeeded:
+        live, record = succeeded
+        LOGGER.info("%s: taking over the live mount", mountpoint)
+        return _Held(live, continued=True, record=record)
+    live = LiveMount.make(plan, mountpoint, options)
+    if manager.room < ROOM:
+        return _Held(live, continued=False, record=None)
+    try:
+        return _Held(live, continued=False, record=keep(plan, live, manager))
+    except BaseException:
+        live.unmount()
+        live.close()
+        raise
 
 
 class _Supervisor:
     """It never touches the mount: it would wait for a server that only it can start."""
 
-    def __init__(self, live: LiveMount, signals: SignalQueue, on_ready: Callable[[], None]) -> None:
-        self._live = live
+    def __init__(
+        self, held: _Held, signals: SignalQueue, manager: Manager, on_ready: Callable[[], None]
+    ) -> None:
+        self._live = held.live
+        self._held = held
         self._signals = signals
+        self._manager = manager
+        self._alive = manager.watchdog / 2 if manager.watchdog else None
         self._on_ready: Callable[[], None] | None = on_ready
         self._worker: Worker | None = None
 
@@ -60,9 +111,9 @@ class _Supervisor:
         clone = not resend(self._live.device)
         # A collection in a child would write to every object, and so copy the pages they share.
         gc.freeze()
-        restarts, resume = Restarts(), False
+        restarts, resume = Restarts(), self._held.continued
         while True:
-            self._worker = start(Generation(self._live, resume, clone), self._signals)
+            self._worker = start(Generation(self._live, resume, clone, self._held.record), self._signals)
             served = self._watch(self._worker)
             if isinstance(served, signal.Signals):
                 return served
@@ -78,6 +129,7 @@ class _Supervisor:
                     "the log says what came before; the kernel's own log (dmesg) names the OOM killer",
                 )
             LOGGER.warning("%s: the server %s; another one takes over", self._live.path, how)
+            self._manager.tell(f"STATUS={self._live.path}: the last server {how}")
             number = self._pause(restarts.delay)
             if number:
                 return number
@@ -86,6 +138,10 @@ class _Supervisor:
     def end(self) -> None:
         """End the mount and the server, whatever state they are in."""
         gc.unfreeze()
+        self._manager.tell("STOPPING=1")
+        if self._held.record is not None:
+            forget(self._manager)
+            os.close(self._held.record)
         if self._worker is None:
             # Nobody serves: readers that wait must get an error before the unmount could wait for them.
             self._live.let_go()
@@ -95,13 +151,24 @@ class _Supervisor:
             self._end(self._worker)
         self._live.close()
 
+    def leave(self) -> None:
+        """End the server only: the service manager keeps the mount, and readers wait for the next start."""
+        gc.unfreeze()
+        self._manager.tell("STOPPING=1")
+        if self._worker:
+            os.kill(self._worker.pid, signal.SIGKILL)
+            self._worker.reap()
+        self._live.close()
+
     def _watch(self, worker: Worker) -> signal.Signals | float:
         """Wait for a signal or for the server's death; give the seconds for which it served."""
         begin: float | None = None
         while True:
-            told = self._signals.wait(worker.lifeline, None)
+            told = self._signals.wait(worker.lifeline, self._alive)
             for number in self._signals.take():
                 return number
+            if self._alive:
+                self._manager.tell("WATCHDOG=1")
             if not told:
                 continue
             if not os.read(worker.lifeline, 1):
@@ -110,6 +177,7 @@ class _Supervisor:
             if self._on_ready:
                 self._on_ready()
                 self._on_ready = None
+                self._manager.tell("READY=1", f"STATUS={self._live.path}: mounted")
 
     def _pause(self, seconds: float) -> signal.Signals | None:
         end = monotonic() + seconds

@@ -232,6 +232,8 @@ def statfs_reply(total: int, files: int) -> bytes:
     return STATFS_OUT.pack(-(-total // block), 0, 0, files, 0, block, 255, block, 0)
 
 
+AGREED: Final = (MAJOR, _WANTED, MAX_READ, MAX_PAGES, MAX_WRITE)
+"""What a mount's kernel side was told once and for all: a server that says otherwise cannot continue it."""
 RESEND: Final = OUT_HEADER.pack(OUT_HEADER.size, 7, 0)
 """FUSE_NOTIFY_RESEND: what was read and not answered is handed out again, with bit 63 of its unique set."""
 

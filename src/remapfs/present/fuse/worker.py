@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from remapfs.present.supervise.signals import SignalQueue
 
 ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+LEAVING: Final = signal.SIGUSR1
 _ORPHANED: Final = signal.SIGUSR2
 _MOUNT_ENDED: Final = 0
 _FAILED: Final = 1
@@ -32,11 +33,16 @@ _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What one server is told: `resume` if another served before, `clone` to read from its own descriptor."""
+    """What one server is told: `resume` if another served before, `clone` to read from its own descriptor.
+
+    `record` is a file that the server locks as long as it lives, so that its successor in another service
+    start knows when it is dead. With one, it dies with its supervisor: the service manager starts another.
+    """
 
     live: LiveMount
     resume: bool
     clone: bool
+    record: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,7 @@ def start(generation: Generation, signals: SignalQueue) -> Worker:
     reading, writing = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
     # A signal that is meant for the child must not run the parent's handlers in it.
-    with blocked((*ENDING, signal.SIGUSR1, _ORPHANED)):
+    with blocked((*ENDING, LEAVING, _ORPHANED)):
         pid = os.fork()
         if not pid:
             os.close(reading)
@@ -88,12 +94,14 @@ def _run(generation: Generation, parent: int, lifeline: int) -> int:
     # A queue's put may interrupt its own get, so a handler can use it.
     for number in (*ENDING, _ORPHANED):
         signal.signal(number, lambda n, _: events.put(signal.Signals(n)))
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    _LIBC.prctl(_SET_PDEATHSIG, _ORPHANED)
+    signal.signal(LEAVING, signal.SIG_IGN)
+    _LIBC.prctl(_SET_PDEATHSIG, _ORPHANED if generation.record is None else signal.SIGKILL)
     if os.getppid() != parent:
-        events.put(_ORPHANED)
+        os.kill(os.getpid(), _ORPHANED if generation.record is None else signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     live = generation.live
+    if generation.record is not None:
+        _wait_for_predecessor(generation.record, live.path)
     device = _clone_of(live.device) if generation.clone else live.device
     threads = ServingThreads(device, live.server, live.options.threads, events.put)
     if generation.resume and not generation.clone:
@@ -116,6 +124,16 @@ def _run(generation: Generation, parent: int, lifeline: int) -> int:
                 LOGGER.info("%s: stopping on %s", live.path, number.name)
                 live.unmount()
                 return _MOUNT_ENDED
+
+
+def _wait_for_predecessor(record: int, path: str) -> None:
+    """Lock the record until this process ends."""
+    own = os.open(f"/proc/self/fd/{record}", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        LOGGER.warning("%s: waiting for the end of the server that was there before", path)
+        fcntl.flock(own, fcntl.LOCK_EX)
 
 
 def _clone_of(device: int) -> int:

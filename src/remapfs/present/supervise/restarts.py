@@ -11,7 +11,7 @@ _HEALTHY_SECONDS: Final = 0.1
 _FREE: Final = 2
 _FIRST_DELAY: Final = 0.05
 _LONGEST_DELAY: Final = 5.0
-# With the delays above, readers wait for 13 s until they are told that it is over.
+# With the delays above, readers wait for about 6 s until they are told that it is over.
 _MOST: Final = 10
 
 
