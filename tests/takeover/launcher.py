@@ -17,7 +17,7 @@ from pathlib import Path
 from present.plans import plan_of
 from remapfs.errors import RemapError
 from remapfs.present.fuse import serve, supervisor, threads
-from remapfs.present.options import MountOptions
+from remapfs.present.options import LOGGER, MountOptions
 from remapfs.present.sources import SourcePool
 
 _FIRST = 3
@@ -67,7 +67,7 @@ def main() -> None:
             lambda: print("ready", flush=True),  # noqa: T201 - the test waits for it
         )
     except RemapError as error:
-        logging.critical("%s", error.message)
+        LOGGER.critical("%s", error.message)
         sys.exit(error.exit_code)
 
 

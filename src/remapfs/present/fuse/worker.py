@@ -98,7 +98,6 @@ def _run(generation: Generation, parent: int, lifeline: int) -> int:
     _LIBC.prctl(_SET_PDEATHSIG, _ORPHANED if generation.record is None else signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), _ORPHANED if generation.record is None else signal.SIGKILL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     live = generation.live
     if generation.record is not None:
         _wait_for_predecessor(generation.record, live.path)
@@ -107,6 +106,9 @@ def _run(generation: Generation, parent: int, lifeline: int) -> int:
     if generation.resume and not generation.clone:
         resend(device)
     threads.start()
+    # Only now, so that the threads have all signals blocked: one that the kernel gives to a thread does not
+    # wake this one.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     with contextlib.suppress(BrokenPipeError):
         os.write(lifeline, b"+")
     while True:
