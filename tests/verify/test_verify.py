@@ -242,7 +242,7 @@ def test_swapped_tensors_are_found(source: Path, exported: Path) -> None:
 
 
 def test_a_directory_that_cannot_be_looked_at(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not exist, is none, or is a dead mount: exit code 2."""
+    """It does not exist, is no directory, or is a dead mount: exit code 2."""
     run = remapfs("verify", "/nowhere", source)
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr.splitlines()[0] == "error: /nowhere does not exist"
@@ -277,7 +277,7 @@ def failing_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(compare, "_read", fail)
+    monkeypatch.setattr(compare, "read_at", fail)
 
 
 @pytest.mark.usefixtures("failing_reads")

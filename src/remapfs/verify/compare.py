@@ -8,8 +8,8 @@ import os
 import shlex
 import stat
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, Self
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from remapfs.errors import RemapError, RuntimeFailure
 from remapfs.plan.extents import Literal
@@ -17,12 +17,14 @@ from remapfs.present.reflink.state import STATE
 from remapfs.verify.chunks import chunks, sampled
 from remapfs.verify.expected import Expected, Part, expect_file, expect_shard
 from remapfs.verify.model import Difference, Equal
+from remapfs.verify.sides import Sides, read_at
+from remapfs.verify.workers import SilentError, Workers
+from remapfs.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
+    from concurrent.futures import Future
 
-    from remapfs.checkpoint.source import Source
-    from remapfs.plan.extents import VirtualFile
     from remapfs.plan.model import Plan, PlannedShard
 
 _THREADS: Final = 4
@@ -39,31 +41,49 @@ def verify_plan(
     """Compare the files in `directory` with what `plan`, with its names, presents.
 
     Gives the first difference. With `sample`, of each file so many MiB are read beside its header. Raises
-    RemapError if `directory` cannot be looked at, RuntimeFailure for what cannot be read or a source that
-    changed.
+    RemapError if `directory` cannot be looked at, RuntimeFailure for what cannot be read or does not answer,
+    or a source that changed.
     """
-    root = _check_directory(directory)
+    root = os.path.abspath(directory)
+    with Workers(_THREADS) as workers:
+        try:
+            return _verify(plan, root, sample, progress, workers)
+        except SilentError:
+            raise RuntimeFailure(
+                f"no answer for {count(round(workers.patience), 'second')} from {root}, or from its source {plan.root}",
+                "see whether the server of the mount runs, and the disk or file server of the source is well",
+            ) from None
+        except OSError as error:
+            if error.errno == errno.ENOTCONN:
+                raise RuntimeFailure(*_dead(root)) from error
+            raise RuntimeFailure(
+                f"cannot compare {root} with {plan.root}: {error.strerror}"
+                + (f" ({error.filename})" if error.filename else ""),
+                "see whether the mount still lives and the disk is well",
+            ) from error
+
+
+def _verify(
+    plan: Plan,
+    root: str,
+    sample: int | None,
+    progress: Callable[[str, int, int], None],
+    workers: Workers,
+) -> Equal | Difference:
+    workers.call(_check_directory, root)
     # The source may be an export itself.
     files = tuple(file for file in plan.files if file.path != STATE)
     shards = {planned.shard.file.path: planned for planned in plan.shards}
-    try:
-        different = _compare_paths(root, {file.path for file in files})
+    different = workers.call(_compare_paths, root, {file.path for file in files})
+    if different is not None:
+        return different
+    counter = _Counter(sum(file.size for file in files), progress)
+    for file in files:
+        with Sides(root, file, workers) as sides:
+            different = _compare_file(sides, shards.get(file.path), sample, workers, counter)
         if different is not None:
             return different
-        counter = _Counter(sum(file.size for file in files), progress)
-        with ThreadPoolExecutor(_THREADS, "remapfs-verify") as pool:
-            for file in files:
-                with _Sides(root, file) as sides:
-                    different = _compare_file(sides, shards.get(file.path), sample, pool, counter)
-                if different is not None:
-                    return different
-                counter.passed(file.size)
-    except OSError as error:
-        raise RuntimeFailure(
-            f"cannot compare {root} with {plan.root}: {error.strerror}"
-            + (f" ({error.filename})" if error.filename else ""),
-            "see whether the mount still lives and the disk is well",
-        ) from error
+        counter.passed(file.size)
     tensors = sum(1 for planned in plan.shards for _ in planned.presented())
     return Equal(len(files), len(plan.shards), tensors, counter.compared)
 
@@ -87,69 +107,36 @@ class _Counter:
         self._before += size
 
 
-class _Sides:
-    """A presented file and the sources that its bytes come from, open."""
-
-    def __init__(self, root: str, file: VirtualFile) -> None:
-        self.file = file
-        self._sources: dict[Source, int] = {}
-        self._stack = contextlib.ExitStack()
-        self.path = os.path.join(root, file.path)
-        self.presented = self._open(self.path)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def open_source(self, source: Source) -> int:
-        """Open a source once; raises RuntimeFailure if it is not what was planned."""
-        if source not in self._sources:
-            self._sources[source] = self._open(source.path)
-            self._check(source)
-        return self._sources[source]
-
-    def check_sources(self) -> None:
-        """Raise RuntimeFailure if a source changed while it was read."""
-        for source in self._sources:
-            self._check(source)
-
-    def _open(self, path: str) -> int:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self._stack.callback(os.close, descriptor)
-        return descriptor
-
-    def _check(self, source: Source) -> None:
-        difference = source.changed(os.fstat(self._sources[source]))
-        if difference:
-            raise RuntimeFailure(
-                f"{source.path}: changed since it was planned: {difference}",
-                "verify again once nothing writes to it",
-            )
-
-
-def _check_directory(directory: str) -> str:
-    root = os.path.abspath(directory)
+def _check_directory(root: str) -> None:
     try:
         status = os.stat(root)
     except FileNotFoundError:
         raise RemapError(f"{root} does not exist", "give a mount or an export of remapfs") from None
     except OSError as error:
         if error.errno == errno.ENOTCONN:
-            raise RemapError(
-                f"the mount at {root} is dead: its server is gone",
-                f"clear it (remapfs umount {shlex.quote(root)}) and mount again",
-            ) from None
+            raise RemapError(*_dead(root)) from None
         raise RemapError(f"cannot look at {root}: {error.strerror}", "check the path") from error
     if not stat.S_ISDIR(status.st_mode):
         raise RemapError(f"{root} is not a directory", "give a mount or an export of remapfs")
-    return root
+
+
+def _dead(root: str) -> tuple[str, str]:
+    return (
+        f"the mount at {root} is dead: its server is gone",
+        f"clear it (remapfs umount {shlex.quote(root)}) and mount again",
+    )
 
 
 def _compare_paths(root: str, wanted: set[str]) -> Difference | None:
     found = set()
-    for folder, folders, names in os.walk(root, onerror=_fail):
+
+    def fail(error: OSError) -> None:
+        # The kernel still knows the root of a mount that died a moment ago.
+        if error.errno == errno.ENOTCONN:
+            raise RemapError(*_dead(root)) from error
+        raise error
+
+    for folder, folders, names in os.walk(root, onerror=fail):
         if folder == root and _UNREADABLE in folders:
             folders.remove(_UNREADABLE)
         found |= {os.path.relpath(os.path.join(folder, name), root) for name in names}
@@ -160,23 +147,19 @@ def _compare_paths(root: str, wanted: set[str]) -> Difference | None:
     return Difference(more[0], "the plan has no such file") if more else None
 
 
-def _fail(error: OSError) -> None:
-    raise error
-
-
 def _compare_file(
-    sides: _Sides,
+    sides: Sides,
     planned: PlannedShard | None,
     sample: int | None,
-    pool: ThreadPoolExecutor,
+    workers: Workers,
     counter: _Counter,
 ) -> Difference | None:
     file = sides.file
-    size = os.fstat(sides.presented).st_size
+    size = sides.size
     if planned is None:
         found: Expected | Difference = expect_file(file)
     else:
-        found = expect_shard(planned, file, size, _reader(sides.presented))
+        found = expect_shard(planned, file, size, sides.read)
     if isinstance(found, Difference):
         return found
     # Names are more telling than sizes, so those come first.
@@ -187,7 +170,7 @@ def _compare_file(
     for part in parts:
         if not isinstance(part.extent, Literal):
             sides.open_source(part.extent.source)
-    with contextlib.closing(_compared(chunks(parts), sides, pool)) as compared:
+    with contextlib.closing(_compared(chunks(parts), sides, workers)) as compared:
         for part, offset in compared:
             if offset is not None:
                 return _difference(sides, expected, offset)
@@ -197,34 +180,32 @@ def _compare_file(
 
 
 def _compared(
-    parts: Iterator[Part], sides: _Sides, pool: ThreadPoolExecutor
+    parts: Iterator[Part], sides: Sides, workers: Workers
 ) -> Generator[tuple[Part, int | None], None, None]:
     """Compare parts at the same time, a few ahead; gives each in its order, with its first different byte."""
     running: deque[tuple[Part, Future[int | None]]] = deque()
+    compare = partial(_first_different, sides)
     try:
         for part in parts:
-            running.append((part, pool.submit(_first_different, part, sides)))
+            running.append((part, workers.submit(compare, part)))
             if len(running) == _AHEAD:
                 first, future = running.popleft()
-                yield first, future.result()
+                yield first, workers.result(future)
         while running:
             first, future = running.popleft()
-            yield first, future.result()
+            yield first, workers.result(future)
     finally:
-        # No thread may still read when the files are closed.
-        for _, future in running:
-            if not future.cancel():
-                future.exception()
+        workers.give_up(future for _, future in running)
 
 
-def _first_different(part: Part, sides: _Sides) -> int | None:
-    """Compare one part; gives the first byte of the file that differs."""
+def _first_different(sides: Sides, part: Part) -> int | None:
+    """Compare one part in a worker; gives the first byte of the file that differs."""
     extent = part.extent
-    found = _read(sides.presented, part.start, extent.length)
+    found = read_at(sides.presented, part.start, extent.length)
     if isinstance(extent, Literal):
         wanted = extent.data
     else:
-        wanted = _read(sides.open_source(extent.source), extent.offset, extent.length)
+        wanted = read_at(sides.open_source(extent.source), extent.offset, extent.length)
     if found == wanted:
         return None
     # As numbers, the lowest bit that differs is in the first byte that differs.
@@ -236,24 +217,10 @@ def _first_different(part: Part, sides: _Sides) -> int | None:
     )
 
 
-def _difference(sides: _Sides, expected: Expected, offset: int) -> Difference:
-    found = _read(sides.presented, offset, 1)
+def _difference(sides: Sides, expected: Expected, offset: int) -> Difference:
+    found = sides.read(offset, 1)
     what = f"0x{found[0]:02x}" if found else "nothing"
     place = expected.tensor_at(offset)
     where = f"byte {place[1]:,} of the tensor, " if place else ""
     text = f"{where}byte {offset:,} of the file is {what}, not what the source has"
     return Difference(sides.file.path, text, place[0] if place else None, offset)
-
-
-def _reader(descriptor: int) -> Callable[[int, int], bytes]:
-    return lambda offset, size: _read(descriptor, offset, size)
-
-
-def _read(descriptor: int, offset: int, size: int) -> bytes:
-    data = os.pread(descriptor, size, offset)
-    while len(data) < size:
-        more = os.pread(descriptor, size - len(data), offset + len(data))
-        if not more:
-            break
-        data += more
-    return data
