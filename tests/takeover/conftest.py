@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 30.0
 _LAUNCHER = Path(__file__).with_name("launcher.py")
+_READER = Path(__file__).with_name("outside.py")
 
 
 @dataclass
@@ -101,6 +102,28 @@ class Manager:
             os.close(descriptor)
         self.kept.clear()
         self.socket.close()
+
+
+@contextmanager
+def reader(path: Path, offset: int, way: str = "cached") -> Iterator[subprocess.Popen[str]]:
+    """Open a file in another process, which reads 4 KiB at `offset` when it is told to."""
+    with subprocess.Popen(
+        [sys.executable, "-I", _READER, path, str(offset), way],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        yield process
+
+
+def go(process: subprocess.Popen[str]) -> None:
+    """Let a reader read, and give it the time to be waiting for the answer."""
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    time.sleep(0.2)
 
 
 def until(fact: Callable[[], bool]) -> None:

@@ -55,8 +55,8 @@ def succeed(
     """Take over the mount that the manager kept, with the descriptor of its record.
 
     The result is None where there is none, or none that shows exactly `plan`: then its readers are cut off
-    and it is unmounted, since the kernel may have cached its bytes. Never asks a mount for anything: nobody
-    may be serving it.
+    and it is unmounted, since the kernel may have cached its bytes. A mount whose descriptor was kept is
+    never asked for anything, since nobody serves it.
     """
     kept = dict(manager.kept)
     path = mountpoints.resolve(mountpoint)
@@ -74,9 +74,14 @@ def succeed(
     for _, each in manager.kept:
         os.close(each)
     if record is not None:
-        _end(record)
-    elif mount is not None and manager.address:
-        _end_dead(path, mount)
+        mount, path = mountpoints.mounted_at(record.path), record.path
+        stale = mount is not None and mount.device == record.device
+    else:
+        # Not asked whether it is dead if its descriptor was kept: it would wait for a server.
+        stale = device >= 0 or mountpoints.is_dead(path)
+    if stale and mount is not None and mount.kind == FILESYSTEM_TYPE:
+        LOGGER.warning("%s: not what is mounted now: whoever still reads it is cut off", path)
+        mountpoints.release(path, lazy=True)
     return None
 
 
@@ -88,21 +93,3 @@ def _read(descriptor: int) -> Record | None:
         return Record(**json.loads(os.pread(descriptor, size, 0)))
     except (OSError, ValueError, TypeError):
         return None
-
-
-def _end(record: Record) -> None:
-    """End the mount of a record, which shows something else now, if it is still there."""
-    mount = mountpoints.mounted_at(record.path)
-    if mount is None or (mount.kind, mount.device) != (FILESYSTEM_TYPE, record.device):
-        return
-    LOGGER.warning(
-        "%s: not what was mounted before: its readers are cut off, and it is mounted anew", record.path
-    )
-    mountpoints.release(record.path, lazy=True)
-
-
-def _end_dead(path: str, mount: mountpoints.Mount) -> None:
-    """Clear what an earlier start of the service left when it was killed and nothing was kept."""
-    if mount.kind == FILESYSTEM_TYPE and mountpoints.is_dead(path):
-        LOGGER.warning("%s: clearing a dead mount", path)
-        mountpoints.release(path, lazy=True)
