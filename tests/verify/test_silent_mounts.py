@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from export.sources import RENAME, plan_of, write_source
 from mounting import missing, mounted, remapfs
 from remapfs.errors import RemapError, RuntimeFailure
-from remapfs.verify import compare, verify_plan, workers
+from remapfs.verify import compare, verify_plan
 from remapfs.verify.workers import SilentError, Workers
 
 if TYPE_CHECKING:
@@ -79,16 +80,23 @@ def test_a_dead_mount(source: Path) -> None:
 
 
 @needs_fuse
-def test_a_mount_whose_server_stands_still(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mount_whose_server_stands_still(source: Path) -> None:
     """After a while it is given up, and said which mount and which source were asked."""
-    monkeypatch.setattr(workers, "PATIENCE", 1.0)
-    with mounted(source, ["--rules", str(source.parent / "rules.toml")]) as mountpoint:
-        with _stopped(mountpoint), pytest.raises(RuntimeFailure) as caught:
-            verify_plan(plan_of(source), str(mountpoint))
-        assert (
-            caught.value.message == f"no answer for 1 second from {mountpoint}, or from its source {source}"
+    rules = ["--rules", str(source.parent / "rules.toml")]
+    program = "import remapfs.cli, remapfs.verify.workers as w; w.PATIENCE = 1.0; remapfs.cli.main()"
+    with mounted(source, rules) as mountpoint:
+        with _stopped(mountpoint):
+            run = subprocess.run(
+                [sys.executable, "-c", program, "verify", str(mountpoint), str(source), *rules],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+        assert (run.returncode, run.stdout) == (1, "")
+        assert run.stderr.splitlines()[0] == (
+            f"error: no answer for 1 second from {mountpoint}, or from its source {source}"
         )
-        assert caught.value.exit_code == 1
 
 
 @needs_fuse
@@ -154,5 +162,12 @@ def test_workers_that_are_stuck_are_left_alone() -> None:
         assert pool.stuck
         pool.give_up((running, later))
         assert later.cancelled()
+        kept, other = os.pipe()
+        pool.leave((kept,))
+    os.fstat(kept)
     free.set()
     assert running.result(timeout=20)
+    closed = select.poll()
+    closed.register(other, 0)
+    assert closed.poll(20_000) == [(other, select.POLLERR)]
+    os.close(other)

@@ -49,8 +49,9 @@ def verify_plan(
         try:
             return _verify(plan, root, sample, progress, workers)
         except SilentError:
+            waited = count(round(workers.patience), "second")
             raise RuntimeFailure(
-                f"no answer for {count(round(workers.patience), 'second')} from {root}, or from its source {plan.root}",
+                f"no answer for {waited} from {root}, or from its source {plan.root}",
                 "see whether the server of the mount runs, and the disk or file server of the source is well",
             ) from None
         except OSError as error:

@@ -29,10 +29,11 @@ class Sides:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # What a thread still reads from must not be closed, and closing could hang as well.
-        if not self._workers.stuck:
-            for descriptor in self._descriptors:
-                os.close(descriptor)
+        if self._workers.stuck:
+            self._workers.leave(self._descriptors)
+            return
+        for descriptor in self._descriptors:
+            os.close(descriptor)
 
     def open_source(self, source: Source) -> int:
         """Open a source once; raises RuntimeFailure if it is not what was planned."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from concurrent.futures import Future
@@ -33,6 +34,9 @@ class Workers:
     def __init__(self, threads: int, patience: float | None = None) -> None:
         self.stuck = False
         self.patience = PATIENCE if patience is None else patience
+        self._lock = threading.Lock()
+        self._working = threads
+        self._left: list[int] = []
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._work, name=f"remapfs-verify-{number}", daemon=True)
@@ -101,6 +105,17 @@ class Workers:
         if wait_for(running, 0 if self.stuck else _LAST_CHANCE).not_done:
             self.stuck = True
 
+    def leave(self, descriptors: Iterable[int]) -> None:
+        """Let the last thread that returns close files; one that hangs may still read from them."""
+        with self._lock:
+            self._left += descriptors
+
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             task()
+        with self._lock:
+            self._working -= 1
+            last = not self._working
+        if last:
+            for descriptor in self._left:
+                os.close(descriptor)
