@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 from dataclasses import dataclass
@@ -109,8 +108,6 @@ class _Supervisor:
         # Where it cannot, each server reads from a descriptor that dies with it: what it took then fails,
         # and the kernel repeats by itself what it reads into its cache.
         clone = not resend(self._live.device)
-        # A collection in a child would write to every object, and so copy the pages they share.
-        gc.freeze()
         restarts, resume = Restarts(), self._held.continued
         while True:
             self._worker = start(Generation(self._live, resume, clone, self._held.record), self._signals)
@@ -137,7 +134,6 @@ class _Supervisor:
 
     def end(self) -> None:
         """End the mount and the server, whatever state they are in."""
-        gc.unfreeze()
         self._manager.tell("STOPPING=1")
         if self._held.record is not None:
             forget(self._manager)
@@ -153,7 +149,6 @@ class _Supervisor:
 
     def leave(self) -> None:
         """End the server only: the service manager keeps the mount, and readers wait for the next start."""
-        gc.unfreeze()
         self._manager.tell("STOPPING=1")
         if self._worker:
             os.kill(self._worker.pid, signal.SIGKILL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import gc
 import os
 import signal
 import struct
@@ -89,6 +90,8 @@ def _live_and_die(generation: Generation, parent: int, lifeline: int) -> NoRetur
 
 
 def _run(generation: Generation, parent: int, lifeline: int) -> int:
+    # A collection would write to every object that came with the fork, and so copy the pages that are shared.
+    gc.freeze()
     events: SimpleQueue[signal.Signals | OSError | None] = SimpleQueue()
     _LIBC.prctl(_SET_NAME, b"remapfs-server")
     # A queue's put may interrupt its own get, so a handler can use it.
