@@ -23,6 +23,8 @@ from remapfs import load_rules, make_plan, open_file, read_checkpoint
 from verifier import WAYS, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from remapfs import Plan
 
 _READERS: Final = 8
@@ -34,9 +36,10 @@ _LATEST: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What happened: kills, whole files read right and wrong, errors, and the longest stall after each.
+    """What happened: kills, whole files read right and wrong, errors, and the longest stall after each kill.
 
-    Stalls are in seconds; memory in bytes and descriptors are the supervisor's, before and after.
+    `calm` are the stalls at moments without a kill, before the first. Stalls are in seconds; memory in bytes
+    and descriptors are the supervisor's, before and after.
     """
 
     kills: int
@@ -44,6 +47,7 @@ class Outcome:
     wrong: int
     errors: list[str]
     stalls: list[float]
+    calm: list[float]
     memory: tuple[int, int]
     descriptors: tuple[int, int]
 
@@ -93,11 +97,10 @@ def _run(
             for way, path in zip(WAYS * (_READERS // len(WAYS)), paths, strict=True)
         ]
         memory, descriptors = _memory(process.pid), _descriptors(process.pid)
+        calm = list(_moments(seconds / 4, pause, chance))
         kills = []
-        end = time.monotonic() + seconds
-        while (now := time.monotonic()) < end:
-            time.sleep(min(chance.uniform(*pause), end - now))
-            kills += [time.monotonic()]
+        for moment in _moments(seconds, pause, chance):
+            kills.append(moment)
             _kill(process.pid)
         results = [_result(reader) for reader in readers]
         memory_after, descriptors_after = _memory(process.pid), _descriptors(process.pid)
@@ -108,9 +111,18 @@ def _run(
         sum(result.wrong for result in results),
         [error for result in results for error in result.errors],
         [_stall(kill, steps) for kill in kills],
+        [_stall(moment, steps) for moment in calm],
         (memory, memory_after),
         (descriptors, descriptors_after),
     )
+
+
+def _moments(seconds: float, pause: tuple[float, float], chance: random.Random) -> Iterator[float]:
+    """Yield the time now and then, until `seconds` are over."""
+    end = time.monotonic() + seconds
+    while (now := time.monotonic()) < end:
+        time.sleep(min(chance.uniform(*pause), end - now))
+        yield time.monotonic()
 
 
 def _write_shard(path: Path, size: int, chance: random.Random) -> None:
@@ -180,17 +192,22 @@ def _descriptors(pid: int) -> int:
 
 
 def _text(outcome: Outcome) -> str:
-    ordered = sorted(outcome.stalls) or [0.0]
-    p50, p99 = (ordered[int(len(ordered) * share)] for share in (0.5, 0.99))
     lines = [
         f"kills: {outcome.kills}",
         f"files read: {outcome.right} right, {outcome.wrong} wrong",
         f"errors: {len(outcome.errors)}",
-        f"stall after a kill, ms: p50 {p50 * 1e3:.0f}, p99 {p99 * 1e3:.0f}, max {ordered[-1] * 1e3:.0f}",
+        f"stall after a kill, ms: {_percentiles(outcome.stalls)}",
+        f"stall without a kill, ms: {_percentiles(outcome.calm)}",
         f"supervisor's memory, MB: {outcome.memory[0] / 1e6:.1f} → {outcome.memory[1] / 1e6:.1f}",
         f"supervisor's descriptors: {outcome.descriptors[0]} → {outcome.descriptors[1]}",
     ]
     return "\n".join(lines + outcome.errors[:20])
+
+
+def _percentiles(stalls: list[float]) -> str:
+    ordered = sorted(stalls) or [0.0]
+    p50, p99 = (ordered[int(len(ordered) * share)] for share in (0.5, 0.99))
+    return f"p50 {p50 * 1e3:.0f}, p99 {p99 * 1e3:.0f}, max {ordered[-1] * 1e3:.0f}"
 
 
 def _stop(*_: object) -> NoReturn:
