@@ -225,5 +225,5 @@ def test_progress_is_for_terminals(plain: Place) -> None:
         shown = os.read(ours, 65536).decode()
         os.close(ours)
         assert run.returncode == 0
-        assert ("of 0.0 GB" if command[0] == "export" else "comparing sub/notes.txt") in shown
+        assert (" of 18.9 MB" if command[0] == "export" else "comparing sub/notes.txt: ") in shown
         assert b"\x1b" not in run.stdout

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from remapfs.cli import output
 from remapfs.cli.planning import Asked, asks_for_a_plan, no_collector
+from remapfs.cli.rates import byte_progress
 from remapfs.cli.verify import tell
 from remapfs.errors import RuntimeFailure
 from remapfs.plan import Kind
@@ -63,9 +66,12 @@ def export(  # noqa: PLR0913  # one argument an option
     """
     plan = asked.plan(source)
     output.findings(plan.findings, only=Kind.WARNED, err=True)
-    with _stopping() as (stop, received), output.progress() as progress:
+    if asked.rules_file:
+        asked = replace(asked, rules_file=os.path.abspath(asked.rules_file))
+    options = ExportOptions(Reflink(reflink), link, tuple(asked.arguments()))
+    with _stopping() as (stop, received), byte_progress() as progress:
         try:
-            done = export_plan(plan, destination, ExportOptions(Reflink(reflink), link), progress, stop)
+            done = export_plan(plan, destination, options, progress, stop)
         except RuntimeFailure as error:
             if received:
                 error.exit_code = _KILLED + received[0]
@@ -74,7 +80,7 @@ def export(  # noqa: PLR0913  # one argument an option
         click.echo(f"note: not all is shared with the source: {reason}", err=True)
     click.echo(_summary(done))
     if verify:
-        with no_collector(), output.progress() as progress:
+        with no_collector(), byte_progress() as progress:
             answer = verify_plan(plan, done.root, progress=progress)
         tell(answer, as_json=False)
 

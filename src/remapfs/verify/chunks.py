@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from remapfs.plan.extents import Literal
@@ -14,6 +16,13 @@ if TYPE_CHECKING:
 CHUNK: Final = 4 * MIB
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of every file, more than 0 and at most 1; whole MiB are read, one at least."""
+
+    fraction: float
+
+
 def chunks(parts: Iterable[Part]) -> Iterator[Part]:
     """Cut parts into chunks of 4 MiB at most."""
     for part in parts:
@@ -22,8 +31,8 @@ def chunks(parts: Iterable[Part]) -> Iterator[Part]:
             yield Part(part.start + start, part.extent.part(start, length))
 
 
-def sampled(parts: Iterable[Part], mebibytes: int) -> tuple[Part, ...]:
-    """Keep what remapfs wrote, and of the rest so many MiB, in pieces of one that are spread evenly.
+def sampled(parts: Iterable[Part], sample: int | Share) -> tuple[Part, ...]:
+    """Keep what remapfs wrote, and of the rest so many MiB or a share, in pieces of one MiB, spread evenly.
 
     The first and the last piece are always among them; the same parts give the same sample.
     """
@@ -35,6 +44,7 @@ def sampled(parts: Iterable[Part], mebibytes: int) -> tuple[Part, ...]:
         else:
             pieces.append(part)
     total = sum(part.extent.length for part in pieces)
+    mebibytes = math.ceil(total * sample.fraction / MIB) if isinstance(sample, Share) else sample
     wanted = [(at, min(at + MIB, total)) for at in _places(total, mebibytes)]
     at = 0
     for part in pieces:

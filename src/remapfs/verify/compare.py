@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from remapfs.errors import RemapError, RuntimeFailure
 from remapfs.plan.extents import Literal
-from remapfs.present.reflink.state import STATE
-from remapfs.verify.chunks import chunks, sampled
+from remapfs.present.reflink.state import STATE, exported_files
+from remapfs.verify.chunks import Share, chunks, sampled
 from remapfs.verify.expected import Expected, Part, expect_file, expect_shard
 from remapfs.verify.model import Difference, Equal
 from remapfs.verify.sides import Sides, read_at
@@ -35,12 +35,13 @@ _AHEAD: Final = 4 * _THREADS
 def verify_plan(
     plan: Plan,
     directory: str,
-    sample: int | None = None,
+    sample: int | Share | None = None,
     progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Equal | Difference:
     """Compare the files in `directory` with what `plan`, with its names, presents.
 
-    Gives the first difference. With `sample`, of each file so many MiB are read beside its header. Raises
+    Gives the first difference. With `sample`, of each file so many MiB, or a share, are read beside its
+    header. Raises
     RemapError if `directory` cannot be looked at, RuntimeFailure for what cannot be read or does not answer,
     or a source that changed.
     """
@@ -67,13 +68,12 @@ def verify_plan(
 def _verify(
     plan: Plan,
     root: str,
-    sample: int | None,
+    sample: int | Share | None,
     progress: Callable[[str, int, int], None],
     workers: Workers,
 ) -> Equal | Difference:
     workers.call(_check_directory, root)
-    # The source may be an export itself.
-    files = tuple(file for file in plan.files if file.path != STATE)
+    files = exported_files(plan)
     shards = {planned.shard.file.path: planned for planned in plan.shards}
     different = workers.call(_compare_paths, root, {file.path for file in files})
     if different is not None:
@@ -151,7 +151,7 @@ def _compare_paths(root: str, wanted: set[str]) -> Difference | None:
 def _compare_file(
     sides: Sides,
     planned: PlannedShard | None,
-    sample: int | None,
+    sample: int | Share | None,
     workers: Workers,
     counter: _Counter,
 ) -> Difference | None:

@@ -20,7 +20,7 @@ from remapfs.present.reflink.destination import (
     claimed,
     remove_partial,
 )
-from remapfs.present.reflink.state import STATE, State, digest_of, sync_directory
+from remapfs.present.reflink.state import State, digest_of_plan, exported_files, sync_directory
 from remapfs.present.reflink.steps import Reflink, unaligned, untouched
 from remapfs.present.reflink.writing import How, Written, set_attributes, write_file
 from remapfs.words import count
@@ -40,10 +40,14 @@ _OWNER_MAY: Final = stat.S_IRWXU
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What a user may choose: how bytes are shared, and hard links for files that nothing is changed in."""
+    """What a user may choose: how bytes are shared, and hard links for files that nothing is changed in.
+
+    `asked` are the command-line options that the plan was made with, which the export remembers.
+    """
 
     reflink: Reflink = Reflink.AUTO
     link: bool = False
+    asked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +85,8 @@ def export_plan(
     anything is written if it cannot be, RuntimeFailure for what goes wrong later or where room is missing.
     """
     path = check_destination(plan, directory)
-    # The source may be an export itself.
-    files = tuple(file for file in plan.files if file.path != STATE)
-    digest = digest_of(files, plan.directories)
+    files = exported_files(plan)
+    digest = digest_of_plan(plan)
     written: list[Written] = []
     with claimed(path) as made:
         try:
@@ -101,7 +104,7 @@ def export_plan(
                 taking_room = list(pending)
             check_space(path, taking_room, block, uncloneable)
             if state is None:
-                state = State(plan.root, digest, made)
+                state = State(plan.root, digest, made, asked=options.asked)
             if pending or not state.complete:
                 run = _Run(plan, state, path, sum(file.size for file in pending), progress, stop)
                 how = How(path, options.reflink, block, uncloneable, options.link, run.advance)
@@ -239,7 +242,7 @@ class _Run:
             if time.monotonic() - saved > _SAVE_EVERY:
                 self._save()
                 saved = time.monotonic()
-            self._progress(f"{self._done / 1e9:,.1f} of {self._total / 1e9:,.1f} GB", self._done, self._total)
+            self._progress("exporting", self._done, self._total)
         return failure
 
     def _told(self, failure: BaseException, file: VirtualFile) -> RemapError:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from remapfs.plan.extents import VirtualFile
+    from remapfs.plan.model import Plan
     from remapfs.plan.tree import Directory
 
 STATE: Final = ".remapfs-export.json"
@@ -28,13 +29,14 @@ class State:
     """Which plan a directory is an export of, and the files that are complete.
 
     `plan` is its digest; `files` maps paths to (size, mtime_ns) as they were when written; `made` says that
-    remapfs made the directory itself.
+    remapfs made the directory itself; `asked` are the command-line options that the plan was made with.
     """
 
     source: str
     plan: str
     made: bool
     complete: bool = False
+    asked: tuple[str, ...] = ()
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
@@ -45,7 +47,9 @@ class State:
             if found["remapfs_export"] != _FORMAT:
                 return None
             files = {path: (int(size), int(mtime)) for path, (size, mtime) in found["files"].items()}
-            return cls(found["source"], found["plan"], found["made"], found["complete"], files)
+            # The first release did not know the options.
+            asked = tuple(str(word) for word in found.get("options", ()))
+            return cls(found["source"], found["plan"], found["made"], found["complete"], asked, files)
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
@@ -57,6 +61,7 @@ class State:
             "plan": self.plan,
             "made": self.made,
             "complete": self.complete,
+            "options": self.asked,
             "files": self.files,
         }
         partial = partial_path(root, STATE)
@@ -102,6 +107,16 @@ def digest_of(files: Iterable[VirtualFile], directories: Iterable[Directory]) ->
                 identity = source.path, source.size, source.mtime_ns, source.ino, extent.offset, extent.length
                 digest.update(repr(identity).encode())
     return digest.hexdigest()
+
+
+def digest_of_plan(plan: Plan) -> str:
+    """Give the digest of all that is exported of a plan."""
+    return digest_of(exported_files(plan), plan.directories)
+
+
+def exported_files(plan: Plan) -> tuple[VirtualFile, ...]:
+    """List the files of a plan that is exported: the source may be an export itself, with a state."""
+    return tuple(file for file in plan.files if file.path != STATE)
 
 
 def sync_directory(path: str) -> None:
