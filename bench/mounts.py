@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ctypes.util import find_library
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +50,9 @@ def family(pid: int) -> list[int]:
     found = [pid]
     for each in found:
         for task in Path(f"/proc/{each}/task").glob("*/children"):
-            found += [int(child) for child in task.read_text().split()]
+            # A thread or process may end between two looks.
+            with suppress(FileNotFoundError, ProcessLookupError):
+                found += [int(child) for child in task.read_text().split()]
     return found
 
 
