@@ -32,8 +32,9 @@ _SEGMENTS = st.sampled_from(
 ) | st.integers(0, 17).map(str)
 _NAMES = st.lists(_SEGMENTS, min_size=1, max_size=6).map(".".join)
 _BLIND = r"layers w w1 \. \. \.\d+ \.(\d+) (\d+) w\d+ (?:w|\.) ( (?: ) | ? ^ $ [a-z] [wx] \- \.\d+\. \.(\d+)?"
+_NOT_YET = ["^(?!w)", r"^(?!layers\.)"]
 _SEEING = r"1 2 \d+ ^\d+ \d+$ \.(\d+)?? \d+? \d+(?!x) . .* .+ \w+ [^.]+ \d \d{2} (\.\d+)? (\d) {"
-_PIECES = st.sampled_from([*_BLIND.split(), *_BLIND.split(), *_SEEING.split()])
+_PIECES = st.sampled_from([*_BLIND.split(), *_BLIND.split(), *_SEEING.split(), *_NOT_YET])
 _TARGETS = st.sampled_from(
     [
         "",
@@ -136,6 +137,11 @@ def test_blind_rules_see_no_number(segments: list[str], numbers: list[str], step
         ("$", True),
         ("x?", False),
         ("|x", False),
+        (r"^(?!model\.)", True),
+        (r"^(?!model\.1\.)", False),
+        (r"^(?!\d)", False),
+        ("^(?!)", False),
+        (r"(?!model\.)", False),
     ],
 )
 def test_only_what_is_proved_is_blind(source: str, *, blind: bool) -> None:

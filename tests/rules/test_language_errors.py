@@ -7,6 +7,7 @@ import pytest
 from remapfs import presets
 from rules.rules_text import refusal
 
+_PRESET = "it takes a name, a table such as { name = 'strip-prefix', prefix = 'model.' }, or a list of them"
 DROP = "drop rule 1 in rules.toml (line 1)"
 
 
@@ -125,7 +126,14 @@ def test_unknown_keys(text: str, message: str, hint: str) -> None:
         ),
         ("optional = 1\n", "rules.toml: 'optional' is 1", "it takes true or false"),
         ("unindexed = 'x'\n", "rules.toml: 'unindexed' is 'x'", "it takes true or false"),
-        ("preset = true\n", "rules.toml: 'preset' is True", "it takes a text, or a list of texts"),
+        ("preset = true\n", "rules.toml: 'preset' is True", _PRESET),
+        ("preset = [{ prefix = 'a.' }]\n", "rules.toml: 'preset' is [{'prefix': 'a.'}]", _PRESET),
+        (
+            "preset = { name = 'strip-prefix', prefix = 1 }\n",
+            "rules.toml: 'preset' is {'name': 'strip-prefix', 'prefix': 1}",
+            _PRESET,
+        ),
+        ("extends = 1\n", "rules.toml: 'extends' is 1", "it takes a text, or a list of texts"),
     ],
 )
 def test_what_is_missing_or_of_the_wrong_kind(text: str, message: str, hint: str) -> None:

@@ -13,7 +13,7 @@ import click
 from remapfs.checkpoint import IndexMode, read_checkpoint
 from remapfs.plan import Plan, make_plan
 from remapfs.rules import Rules, file_parameters, load_preset, load_rules, preset_parameters
-from remapfs.rules.parameters import check_known
+from remapfs.rules.parameters import check_known, settable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,17 +34,14 @@ class Asked:
     def rules(self) -> Rules:
         """Read presets and file; raises RemapError for whatever is wrong with them."""
         values = dict(self.values)
-        rules = Rules("none")
-        known: set[str] = set()
+        known = file_parameters(self.rules_file) if self.rules_file else set()
         for name in self.presets:
-            takes = preset_parameters(name)
-            known |= takes.keys()
-            rules = load_preset(name, values).after(rules)
-        if self.rules_file:
-            known |= file_parameters(self.rules_file).keys()
-            rules = load_rules(self.rules_file, values).after(rules)
+            known |= settable(name, preset_parameters(name))
         check_known(values, known, "--set")
-        return rules
+        rules = Rules("none")
+        for name in self.presets:
+            rules = load_preset(name, values).after(rules)
+        return load_rules(self.rules_file, values).after(rules) if self.rules_file else rules
 
     def plan(self, source: str) -> Plan:
         """Read rules and checkpoint and make the plan."""
@@ -105,7 +102,8 @@ def asks_for_a_plan(command: _Command) -> _Command:
             metavar="NAME=VALUE",
             multiple=True,
             callback=_values,
-            help="Give a parameter of a preset or of the rules its value; may be given several times.",
+            help="Give a parameter of the presets and of the rules its value (PRESET.NAME: of that preset "
+            "alone); may be given several times.",
         ),
         click.option(
             "--rules", "rules_file", metavar="FILE", help="A TOML file of rules; applied after --preset."
@@ -125,9 +123,13 @@ def _values(
     context: click.Context, parameter: click.Parameter, given: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
     pairs = [text.partition("=") for text in given]
+    seen = set()
     for name, equals, _ in pairs:
         if not name or not equals:
             raise click.BadParameter("it takes NAME=VALUE", ctx=context, param=parameter)
+        if name in seen:
+            raise click.BadParameter(f"it gives {name} twice", ctx=context, param=parameter)
+        seen.add(name)
     return tuple((name, value) for name, _, value in pairs)
 
 

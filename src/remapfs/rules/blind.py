@@ -27,6 +27,7 @@ _TOKEN = re.compile(
       | (?P<plain>[^\\()\[\]{}|?^$.*+\s])""",
     re.VERBOSE,
 )
+_NOT_YET = re.compile(r"\^\(\?!(?:\\[^\w\s]|[^\\()\[\]{}|?^$.*+\s\d])+\)")
 
 
 def is_blind(step: Step) -> bool:
@@ -44,6 +45,9 @@ def _blind_pattern(pattern: Pattern) -> bool:
         regex = pattern.regex
         opaque = regex.flags & (re.IGNORECASE | re.VERBOSE | re.LOCALE)
         # What matches nothing at all between two digits would be replaced inside a slot.
+        if not opaque and _NOT_YET.fullmatch(regex.pattern):
+            # The start of every name that does not begin with a text without digits.
+            return True
         return not opaque and _blind_regex(regex.pattern) and not regex.match("00", 1)
     return not any(char.isdigit() for char in pattern.text)
 
