@@ -34,12 +34,17 @@ class Reading:
 
 
 def run(way: str, groups: Sequence[Sequence[Path]]) -> Reading:
+    """Read each group of files in one of the three ways, all at once."""
+    return start([sys.executable, "-I", __file__, way], groups)
+
+
+def start(command: Sequence[str], groups: Sequence[Sequence[Path]]) -> Reading:
     """Start a reader for each group of files, let all begin at once and wait for all."""
     with ExitStack() as stack:
         readers = []
         for group in groups:
             reader = subprocess.Popen(
-                [sys.executable, "-I", __file__, way, *map(str, group)],
+                [*command, *map(str, group)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

@@ -29,7 +29,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=_size, default=_size("2G"), help="bytes of the checkpoint, as in 2G")
+    parser.add_argument("--size", type=size, default=size("2G"), help="bytes of the checkpoint, as in 2G")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, help="also write everything that was measured to this file")
     parser.add_argument(
@@ -43,7 +43,7 @@ def main() -> None:
     ):
         work = Path(made).resolve()
         machine = describe(work)
-        _note("making the checkpoint")
+        note("making the checkpoint")
         make_experts(work / "checkpoint", options.size, _SHARDS)
         native = Subject("native", work / "checkpoint")
         source = native.shards()
@@ -59,9 +59,9 @@ def main() -> None:
         for turn in range(options.rounds):
             for case in CASES:
                 for subject in filter(case.fits, subjects):
-                    _note(f"round {turn + 1} of {options.rounds}: {case.name}: {subject.name}")
+                    note(f"round {turn + 1} of {options.rounds}: {case.name}: {subject.name}")
                     results.setdefault((case.name, subject.name), []).append(measure(case, subject, source))
-    _note("")
+    note("")
     print("\n".join(f"{key}: {value}" for key, value in machine.items()))
     print(f"checkpoint: {_SHARDS} shards, {options.size / 1e9:.2f} GB; medians of {options.rounds} rounds\n")
     print(render(results, [subject.name for subject in subjects]))
@@ -76,7 +76,8 @@ def main() -> None:
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
-def _size(text: str) -> int:
+def size(text: str) -> int:
+    """Read a number of bytes such as 512M."""
     found = re.fullmatch(r"(\d+)([KMG]?)", text)
     if not found:
         raise argparse.ArgumentTypeError(f"{text} is not a size such as 512M or 2G")
@@ -87,7 +88,8 @@ def _stop(*_: object) -> NoReturn:
     raise SystemExit(143)
 
 
-def _note(text: str) -> None:
+def note(text: str) -> None:
+    """Say on a terminal what goes on."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()
