@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _POLL: Final = 0.005
 _PATIENCE: Final = 600.0
 _SETTLED: Final = 1.0
+_SAMPLE: Final = 0.05
 _WORD: Final = 8
 
 
@@ -31,19 +33,35 @@ class Start:
 
 
 class _Memory:
-    """The most that a process and its descendants have held, sampled again and again."""
+    """The most that a process and its descendants have held, sampled again and again.
+
+    Memory that several of them share counts once (the proportional set size). The peak of each process
+    alone is the kernel's own, so that none is missed between two samples.
+    """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
+        self._next = 0.0
         self.peak = 0
 
     def sample(self) -> None:
-        """Look once; a process that ended between two looks is missed only if it lived less than that."""
-        self.peak = max(self.peak, sum(_status(self._pid, "VmHWM")))
+        """Look once, but not so often that the looking slows the processes down."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _SAMPLE
+            self.peak = max(self.peak, self.held(), *self._fields("status", "VmHWM"))
 
-    def steady(self) -> int:
+    def held(self) -> int:
         """Add up what the processes hold now, in bytes."""
-        return sum(_status(self._pid, "VmRSS"))
+        return sum(self._fields("smaps_rollup", "Pss"))
+
+    def _fields(self, file: str, field: str) -> Iterator[int]:
+        for each in family(self._pid):
+            # A process may end between two looks.
+            with suppress(FileNotFoundError, ProcessLookupError):
+                for line in Path(f"/proc/{each}/{file}").read_text(encoding="utf-8").splitlines():
+                    if line.startswith(f"{field}:"):
+                        yield int(line.split()[1]) << 10
 
 
 def start(source: Path, mountpoint: Path, presenter: str) -> Start:
@@ -60,7 +78,7 @@ def start(source: Path, mountpoint: Path, presenter: str) -> Start:
         memory.sample()
         time.sleep(_SETTLED)
         memory.sample()
-        return Start(mounted, read, memory.peak, memory.steady())
+        return Start(mounted, read, memory.peak, memory.held())
 
 
 def _until_seen(path: Path, process: Popen[bytes], memory: _Memory) -> None:
@@ -87,14 +105,3 @@ def _touch(path: Path) -> None:
         os.close(descriptor)
     if not 0 < header < size or len(last) != _WORD:
         raise SystemExit(f"{path} is not a shard")
-
-
-def _status(pid: int, field: str) -> Iterator[int]:
-    for each in family(pid):
-        try:
-            text = Path(f"/proc/{each}/status").read_text(encoding="utf-8")
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        for line in text.splitlines():
-            if line.startswith(f"{field}:"):
-                yield int(line.split()[1]) << 10
