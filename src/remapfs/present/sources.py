@@ -14,8 +14,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from remapfs.errors import RemapError
+from remapfs.observe.failures import FailureLog
 from remapfs.plan.extents import Literal, Slice
-from remapfs.present.options import LOGGER
 from remapfs.present.preadv import preadv2
 
 if TYPE_CHECKING:
@@ -44,12 +44,16 @@ _NEXT_BEST: Final = {_RWF_DONTCACHE: _RWF_NOWAIT, _RWF_NOWAIT: 0}
 
 
 class _UnusableError(Exception):
-    """A source that cannot be read as planned: `cause` names the kind, the text says what was found."""
+    """A source that cannot be read as planned, noticed at byte `offset`.
 
-    def __init__(self, source: Source, cause: str, sentence: str) -> None:
+    `cause` names the kind, the text says what was found.
+    """
+
+    def __init__(self, source: Source, cause: str, offset: int, sentence: str) -> None:
         super().__init__(sentence)
         self.source = source
         self.cause = cause
+        self.offset = offset
 
 
 @dataclass(slots=True)
@@ -106,11 +110,11 @@ class SourcePool:
         self._limit = limit or max(_raise_limit() - len(list(Path("/proc/self/fd").iterdir())) - _RESERVED, 1)
         self._open: OrderedDict[Source, _Open] = OrderedDict()
         self._lock = Lock()
-        self._reported: set[tuple[Source, str]] = set()
+        self.failures = FailureLog()
         self._flags = _RWF_DONTCACHE if _kernel_version() >= _DONTCACHE_SINCE else _RWF_NOWAIT
         try:
             for source in wanted:
-                self._release(self._acquire(source))
+                self._release(self._acquire(source, 0))
         except _UnusableError as error:
             self.close()
             raise RemapError(
@@ -125,8 +129,8 @@ class SourcePool:
     def read_into(self, file: VirtualFile, offset: int, size: int, buffer: memoryview) -> int:
         """Read `size` bytes of `file` from `offset` on into `buffer`; the result is smaller only at its end.
 
-        Raises OSError with EIO, and logs it once for each source and cause, if a source changed or
-        cannot be read.
+        Raises OSError with EIO, and logs it once for each source and cause, then by number, if a source
+        changed or cannot be read.
         """
         done = 0
         try:
@@ -138,7 +142,7 @@ class SourcePool:
                         self._read(piece.source, piece.offset, buffer[done : done + piece.length])
                 done += piece.length
         except _UnusableError as error:
-            self._report(error)
+            self.failures.report(error.source.path, error.cause, error.offset, str(error))
             raise OSError(errno.EIO, str(error), error.source.path) from error
         return done
 
@@ -151,7 +155,7 @@ class SourcePool:
             os.close(entry.descriptor)
 
     def _read(self, source: Source, start: int, view: memoryview) -> None:
-        entry = self._acquire(source)
+        entry = self._acquire(source, start)
         try:
             done = entry.preadv(view, start)
             retries = _RETRIES
@@ -163,22 +167,24 @@ class SourcePool:
             difference = source.changed(os.fstat(entry.descriptor))
         except OSError as error:
             sentence = f"cannot be read at byte {start}: {error.strerror}"
-            raise _UnusableError(source, "unreadable", sentence) from error
+            raise _UnusableError(source, "unreadable", start, sentence) from error
         finally:
             self._release(entry)
         if difference:
-            raise _UnusableError(source, "changed", f"changed since it was planned: {difference}")
+            sentence = f"changed since it was planned: {difference} (seen when reading at byte {start})"
+            raise _UnusableError(source, "changed", start, sentence)
         if done < len(view):
-            raise _UnusableError(source, "short", f"gives no bytes at byte {start + done}")
+            sentence = f"gives no bytes at byte {start + done}"
+            raise _UnusableError(source, "short", start + done, sentence)
 
-    def _acquire(self, source: Source) -> _Open:
+    def _acquire(self, source: Source, start: int) -> _Open:
         with self._lock:
             entry = self._open.get(source)
             if entry is not None:
                 self._open.move_to_end(source)
                 entry.leases += 1
                 return entry
-        opened = _Open(_open_verified(source), self._flags)
+        opened = _Open(_open_verified(source, start), self._flags)
         with self._lock:
             entry = self._open.setdefault(source, opened)
             entry.leases += 1
@@ -204,14 +210,6 @@ class SourcePool:
         idle = [source for source, entry in self._open.items() if not entry.leases][:excess]
         return [self._open.pop(source).descriptor for source in idle]
 
-    def _report(self, error: _UnusableError) -> None:
-        key = error.source, error.cause
-        with self._lock:
-            first = key not in self._reported
-            self._reported.add(key)
-        if first:
-            LOGGER.error("%s: %s", error.source.path, error)
-
 
 def sources_of(plan: Plan) -> tuple[Source, ...]:
     """List the sources that a plan's files take bytes from, each once."""
@@ -219,15 +217,15 @@ def sources_of(plan: Plan) -> tuple[Source, ...]:
     return tuple(dict.fromkeys(extent.source for extent in slices))
 
 
-def _open_verified(source: Source) -> int:
+def _open_verified(source: Source, start: int) -> int:
     try:
         descriptor = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        raise _UnusableError(source, "unreadable", f"cannot be opened: {error.strerror}") from error
+        raise _UnusableError(source, "unreadable", start, f"cannot be opened: {error.strerror}") from error
     difference = source.changed(os.fstat(descriptor))
     if difference:
         os.close(descriptor)
-        raise _UnusableError(source, "changed", f"changed since it was planned: {difference}")
+        raise _UnusableError(source, "changed", start, f"changed since it was planned: {difference}")
     return descriptor
 
 

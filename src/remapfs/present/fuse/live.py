@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from remapfs.present import mountpoint as mountpoints
 from remapfs.present.fuse.mounting import mount
 from remapfs.present.fuse.server import Server
-from remapfs.present.fuse.threads import answer_init
+from remapfs.present.fuse.threads import answer_init, board
 from remapfs.present.options import LOGGER
 from remapfs.present.sources import SourcePool, sources_of
 
@@ -30,7 +30,10 @@ class LiveMount:
         self.options = options
         self.device = -1
         self._plan = plan
+        self.board = board(options.threads)
         self._pool = SourcePool(sources_of(plan))
+        self.failures = self._pool.failures
+        self.failures.tell = self.board.tell_failure
         self._mount: mountpoints.Mount | None = None
         self.server = Server(plan, self._pool, options.read_ahead)
 

@@ -34,9 +34,7 @@ class Session:
         live = LiveMount.make(self._plan, self._mountpoint, self._options)
         self._live = live
         try:
-            self._threads = ServingThreads(
-                live.device, live.server, self._options.threads, on_end=lambda _: None
-            )
+            self._threads = ServingThreads(live.device, live.server, live.board, on_end=lambda _: None)
             self._threads.start()
         except BaseException:
             self.stop()

@@ -111,11 +111,13 @@ class _Supervisor:
         restarts, resume = Restarts(), self._held.continued
         while True:
             self._worker = start(Generation(self._live, resume, clone, self._held.record), self._signals)
+            self._live.board.server_started(self._worker.pid)
             served = self._watch(self._worker)
             if isinstance(served, signal.Signals):
                 return served
             code = self._worker.reap()
             self._worker = None
+            self._live.board.server_ended(code)
             if code == 0:
                 return None
             how = _how(code)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from remapfs.observe.counters import Board
 from remapfs.present.fuse import wire
 from remapfs.present.fuse.server import ReplyBuffer
+from remapfs.present.fuse.wire import Opcode
 from remapfs.present.options import LOGGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from remapfs.observe.counters import Row
     from remapfs.present.fuse.server import Server
 
 # Four readers of a disk that takes 10 ms a read got 0.4, 0.8, 1.5 and 1.8 GB/s with 4, 8, 16 and 32 threads.
@@ -24,29 +28,34 @@ THREADS: Final = 16
 _RETRY: Final = frozenset({errno.ENOENT, errno.EAGAIN, errno.EINTR})
 # ENODEV: unmounted. ECONNABORTED: the connection was aborted.
 _ENDED: Final = frozenset({errno.ENODEV, errno.ECONNABORTED})
+# Of fuse_in_header and fuse_out_header.
+_OPCODE: Final = struct.Struct("=4xI")
+_ERRNO: Final = struct.Struct("=4xi")
 
 
 class ServingThreads:
-    """Answer what comes from `device` in `count` threads until the connection ends.
+    """Answer what comes from `device` in the threads that `board` has rows for, until the connection ends.
 
     `on_end` is called by each thread at its end, with the error that ended it or None if the mount did.
     """
 
     def __init__(
-        self, device: int, server: Server, count: int | None, on_end: Callable[[OSError | None], None]
+        self, device: int, server: Server, board: Board, on_end: Callable[[OSError | None], None]
     ) -> None:
         self._device = device
         self._server = server
-        self._count = count or THREADS
+        self._board = board
         self._on_end = on_end
         # A stack: the buffer used last is used next, so that it is still in the processor's cache.
-        self._buffers = [ReplyBuffer() for _ in range(self._count)]
+        self._buffers = [ReplyBuffer() for _ in range(board.threads)]
         self._threads: list[Thread] = []
 
     def start(self) -> None:
         """Start the threads."""
-        for number in range(self._count):
-            thread = Thread(target=self._serve, name=f"fuse-{number}", daemon=True)
+        self._board.begin()
+        for number in range(self._board.threads):
+            row = self._board.row(number)
+            thread = Thread(target=self._serve, args=(row,), name=f"fuse-{number}", daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -57,10 +66,10 @@ class ServingThreads:
             thread.join(max(deadline - monotonic(), 0))
         return not any(thread.is_alive() for thread in self._threads)
 
-    def _serve(self) -> None:
+    def _serve(self, row: Row) -> None:
         request, failure = _request_buffer(), None
         try:
-            while _answer_one(self._device, self._server, request, self._buffers):
+            while _answer_one(self._device, self._server, request, self._buffers, row):
                 pass
         except OSError as error:
             LOGGER.error("cannot read from /dev/fuse: %s", error.strerror)
@@ -71,7 +80,12 @@ class ServingThreads:
 
 def answer_init(device: int, server: Server) -> None:
     """Answer the kernel's first request, which it sends by itself; no other comes before the answer."""
-    _answer_one(device, server, _request_buffer(), [ReplyBuffer()])
+    _answer_one(device, server, _request_buffer(), [ReplyBuffer()], board(1).row(0))
+
+
+def board(threads: int | None) -> Board:
+    """Make the counters of a server with so many threads, or with its own choice."""
+    return Board(threads or THREADS, {opcode.value: opcode.name.lower() for opcode in Opcode})
 
 
 def resend(device: int) -> bool:
@@ -95,7 +109,9 @@ def _request_buffer() -> memoryview:
     return memoryview(bytearray(wire.REQUEST_SIZE))
 
 
-def _answer_one(device: int, server: Server, request: memoryview, buffers: list[ReplyBuffer]) -> bool:
+def _answer_one(
+    device: int, server: Server, request: memoryview, buffers: list[ReplyBuffer], row: Row
+) -> bool:
     """Read one request and answer it with a buffer of the stack; False when the connection has ended."""
     try:
         length = os.readv(device, [request])
@@ -105,12 +121,24 @@ def _answer_one(device: int, server: Server, request: memoryview, buffers: list[
         if error.errno in _ENDED:
             return False
         raise
+    row.take()
     reply = buffers.pop()
     answer = server.handle(request[:length], reply)
+    # Before it is written: who has an answer finds it counted.
+    _count(row, request, answer)
     if answer is not None:
         _write(device, answer)
     buffers.append(reply)
     return True
+
+
+def _count(row: Row, request: memoryview, answer: memoryview | bytes | None) -> None:
+    (opcode,) = _OPCODE.unpack_from(request)
+    if answer is None:
+        row.done(opcode)
+        return
+    (number,) = _ERRNO.unpack_from(answer)
+    row.done(opcode, -number, len(answer) - wire.OUT_HEADER.size if opcode == Opcode.READ else None)
 
 
 def _write(device: int, answer: memoryview | bytes) -> None:

@@ -10,7 +10,7 @@ import os
 import signal
 import struct
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from remapfs.present import mountpoint as mountpoints
@@ -27,6 +27,7 @@ LEAVING: Final = signal.SIGUSR1
 _ORPHANED: Final = signal.SIGUSR2
 _MOUNT_ENDED: Final = 0
 _FAILED: Final = 1
+_BEAT_SECONDS: Final = 1.0
 _SET_PDEATHSIG, _SET_NAME = 1, 15  # include/uapi/linux/prctl.h
 _CLONE: Final = 0x8004E500  # FUSE_DEV_IOC_CLONE of include/uapi/linux/fuse.h
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -105,7 +106,7 @@ def _run(generation: Generation, parent: int, lifeline: int) -> int:
     if generation.record is not None:
         _wait_for_predecessor(generation.record, live.path)
     device = _clone_of(live.device) if generation.clone else live.device
-    threads = ServingThreads(device, live.server, live.options.threads, events.put)
+    threads = ServingThreads(device, live.server, live.board, events.put)
     if generation.resume and not generation.clone:
         resend(device)
     threads.start()
@@ -114,8 +115,22 @@ def _run(generation: Generation, parent: int, lifeline: int) -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     with contextlib.suppress(BrokenPipeError):
         os.write(lifeline, b"+")
+    try:
+        return _attend(live, events, parent)
+    finally:
+        live.failures.flush()
+
+
+def _attend(live: LiveMount, events: SimpleQueue[signal.Signals | OSError | None], parent: int) -> int:
+    """Show life until the mount ends or a signal ends it; give the exit code."""
     while True:
-        match events.get():
+        live.board.beat()
+        live.failures.tick()
+        try:
+            event = events.get(timeout=_BEAT_SECONDS)
+        except Empty:
+            continue
+        match event:
             case None:
                 return _MOUNT_ENDED
             case OSError():
