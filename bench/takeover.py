@@ -175,7 +175,8 @@ def _result(reader: subprocess.Popen[str]) -> Verdict:
 
 def _kill(supervisor: int) -> None:
     for pid in family(supervisor)[1:]:
-        os.kill(pid, signal.SIGKILL)
+        if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == "remapfs-server":
+            os.kill(pid, signal.SIGKILL)
 
 
 def _stall(kill: float, steps: list[tuple[float, float]]) -> float:

@@ -17,6 +17,7 @@ import pytest
 import remapfs
 from mounting import missing
 from present import plans
+from processes import child_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +35,9 @@ class Served:
 
     def server(self) -> int:
         """Give the process that answers now, a child of the one that was started."""
-        return int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text())
+        found = child_of(self.process.pid)
+        assert found is not None
+        return found
 
     def end(self) -> tuple[int, str]:
         """Wait for the server's end, and return its exit code and what it logged."""

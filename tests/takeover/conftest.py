@@ -20,6 +20,7 @@ import pytest
 import remapfs
 from mounting import missing
 from present import plans
+from processes import child_of
 from remapfs.present.mountpoint import mounted_at
 
 if TYPE_CHECKING:
@@ -41,9 +42,10 @@ class Running:
 
     def server(self) -> int:
         """Give the process that answers now; wait until there is one."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        until(lambda: bool(children.read_text()))
-        return int(children.read_text())
+        until(lambda: child_of(self.process.pid) is not None)
+        found = child_of(self.process.pid)
+        assert found is not None
+        return found
 
     def kill_server(self) -> None:
         """Kill it as the out-of-memory killer would."""

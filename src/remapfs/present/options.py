@@ -21,12 +21,14 @@ class MountOptions:
     """What a user may choose about a mount.
 
     `allow_other` lets other users in, as the files' modes allow; `threads` is the number of serving
-    threads, None for the presenter's own choice; `read_ahead` is in bytes.
+    threads, None for the presenter's own choice; `read_ahead` is in bytes; `metrics` is the loopback address
+    on which Prometheus may ask, as `127.0.0.1:9464`.
     """
 
     allow_other: bool = False
     threads: int | None = None
     read_ahead: int = 4 * MIB
+    metrics: str | None = None
 
 
 class Presenter(Protocol):

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from remapfs import __version__
 from remapfs.errors import RuntimeFailure
+from remapfs.observe.place import written
+from remapfs.observe.report import About, rules_digest
+from remapfs.observe.report import how as describe
+from remapfs.observe.reporter import Asked, Reporter
 from remapfs.present.fuse.live import LiveMount
 from remapfs.present.fuse.successor import ROOM, forget, keep, succeed
 from remapfs.present.fuse.threads import resend
@@ -19,7 +26,8 @@ from remapfs.present.supervise.signals import SignalQueue
 from remapfs.present.supervise.systemd import Manager
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import socket
+    from collections.abc import Callable, Iterator
 
     from remapfs.plan.model import Plan
     from remapfs.present.options import MountOptions
@@ -39,9 +47,11 @@ def serve(plan: Plan, mountpoint: str, options: MountOptions, on_ready: Callable
     """
     manager = Manager.take_from(os.environ)
     # From before the mount on, so that no signal can end the process with the mount left behind.
-    with SignalQueue((*ENDING, LEAVING)) as signals:
+    with SignalQueue((*ENDING, LEAVING)) as signals, _listen(options) as metrics:
         held = _hold(plan, mountpoint, options, manager)
-        supervisor = _Supervisor(held, signals, manager, on_ready)
+        asked = Asked(partial(_about, plan, held.live, metrics), held.live.board, metrics)
+        reporter = Reporter(held.live.identity, asked)
+        supervisor = _Supervisor(held, reporter, signals, manager, on_ready)
         leaves = False
         try:
             reason = supervisor.run()
@@ -92,10 +102,16 @@ class _Supervisor:
     """It never touches the mount: it would wait for a server that only it can start."""
 
     def __init__(
-        self, held: _Held, signals: SignalQueue, manager: Manager, on_ready: Callable[[], None]
+        self,
+        held: _Held,
+        reporter: Reporter,
+        signals: SignalQueue,
+        manager: Manager,
+        on_ready: Callable[[], None],
     ) -> None:
         self._live = held.live
         self._held = held
+        self._reporter = reporter
         self._signals = signals
         self._manager = manager
         self._alive = manager.watchdog / 2 if manager.watchdog else None
@@ -108,10 +124,14 @@ class _Supervisor:
         # Where it cannot, each server reads from a descriptor that dies with it: what it took then fails,
         # and the kernel repeats by itself what it reads into its cache.
         clone = not resend(self._live.device)
-        restarts, resume = Restarts(), self._held.continued
+        restarts, resume, asked = Restarts(), self._held.continued, False
         while True:
-            self._worker = start(Generation(self._live, resume, clone, self._held.record), self._signals)
+            generation = Generation(self._live, resume, clone, self._held.record, self._reporter)
+            self._worker = start(generation, self._signals)
             self._live.board.server_started(self._worker.pid)
+            if not asked:
+                self._reporter.start(self._let_go)
+                asked = True
             served = self._watch(self._worker)
             if isinstance(served, signal.Signals):
                 return served
@@ -120,7 +140,7 @@ class _Supervisor:
             self._live.board.server_ended(code)
             if code == 0:
                 return None
-            how = _how(code)
+            how = describe(code)
             restarts = restarts.after(served)
             if restarts.exhausted:
                 raise RuntimeFailure(
@@ -136,6 +156,7 @@ class _Supervisor:
 
     def end(self) -> None:
         """End the mount and the server, whatever state they are in."""
+        self._reporter.stop()
         self._manager.tell("STOPPING=1")
         if self._held.record is not None:
             forget(self._manager)
@@ -151,6 +172,7 @@ class _Supervisor:
 
     def leave(self) -> None:
         """End the server only: the service manager keeps the mount, and readers wait for the next start."""
+        self._reporter.stop()
         self._manager.tell("STOPPING=1")
         if self._worker:
             os.kill(self._worker.pid, signal.SIGKILL)
@@ -161,12 +183,14 @@ class _Supervisor:
         """Wait for a signal or for the server's death; give the seconds for which it served."""
         begin: float | None = None
         while True:
-            told = self._signals.wait(worker.lifeline, self._alive)
+            told = self._signals.wait((worker.lifeline, self._reporter.lifeline), self._alive)
             for number in self._signals.take():
                 return number
             if self._alive:
                 self._manager.tell("WATCHDOG=1")
-            if not told:
+            if self._reporter.lifeline in told:
+                self._reporter.restart(self._let_go)
+            if worker.lifeline not in told:
                 continue
             if not os.read(worker.lifeline, 1):
                 return 0.0 if begin is None else monotonic() - begin
@@ -176,6 +200,14 @@ class _Supervisor:
                 self._on_ready = None
                 self._manager.tell("READY=1", f"STATUS={self._live.path}: mounted")
 
+    def _let_go(self) -> None:
+        """Let go of all that keeps the mount alive; in a child that does not serve it."""
+        self._signals.leave()
+        self._live.close()
+        for each in (self._held.record, self._worker.lifeline if self._worker else None):
+            if each is not None:
+                os.close(each)
+
     def _pause(self, seconds: float) -> signal.Signals | None:
         end = monotonic() + seconds
         while True:
@@ -184,14 +216,14 @@ class _Supervisor:
             left = end - monotonic()
             if left <= 0:
                 return None
-            self._signals.wait(-1, left)
+            self._signals.wait((), left)
 
     def _end(self, worker: Worker) -> None:
         """Wait for a server whose mount has ended; one that cannot end, because it is stopped, is killed."""
         for last in (False, True):
             end = monotonic() + _JOIN_SECONDS
             while (left := end - monotonic()) > 0:
-                if self._signals.wait(worker.lifeline, left) and not os.read(worker.lifeline, 1):
+                if self._signals.wait((worker.lifeline,), left) and not os.read(worker.lifeline, 1):
                     worker.reap()
                     return
                 self._signals.take()
@@ -199,5 +231,27 @@ class _Supervisor:
                 os.kill(worker.pid, signal.SIGKILL)
 
 
-def _how(code: int) -> str:
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+@contextmanager
+def _listen(options: MountOptions) -> Iterator[socket.socket | None]:
+    """Have the socket on which metrics are asked for, if they are."""
+    if options.metrics is None:
+        yield None
+        return
+    from remapfs.observe.metrics import listen  # noqa: PLC0415 - start-up time: few mounts want it
+
+    with listen(options.metrics) as listening:
+        yield listening
+
+
+def _about(plan: Plan, live: LiveMount, metrics: socket.socket | None) -> About:
+    """Say what is mounted; it takes a moment, as all that remapfs wrote is hashed."""
+    return About(
+        live.path,
+        live.identity,
+        plan.root,
+        "fuse",
+        __version__,
+        len(plan.rules),
+        rules_digest(plan),
+        written(metrics) if metrics else "",
+    )

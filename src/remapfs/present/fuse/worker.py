@@ -19,6 +19,7 @@ from remapfs.present.options import LOGGER
 from remapfs.present.supervise.signals import blocked
 
 if TYPE_CHECKING:
+    from remapfs.observe.reporter import Reporter
     from remapfs.present.fuse.live import LiveMount
     from remapfs.present.supervise.signals import SignalQueue
 
@@ -45,6 +46,7 @@ class Generation:
     resume: bool
     clone: bool
     record: int | None
+    reporter: Reporter
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ def _run(generation: Generation, parent: int, lifeline: int) -> int:
     if os.getppid() != parent:
         os.kill(os.getpid(), _ORPHANED if generation.record is None else signal.SIGKILL)
     live = generation.live
+    # Who asks for a mount that lost its supervisor must find nobody listening.
+    generation.reporter.release()
     if generation.record is not None:
         _wait_for_predecessor(generation.record, live.path)
     device = _clone_of(live.device) if generation.clone else live.device
@@ -113,6 +117,7 @@ def _run(generation: Generation, parent: int, lifeline: int) -> int:
     # Only now, so that the threads have all signals blocked: one that the kernel gives to a thread does not
     # wake this one.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    live.board.beat()
     with contextlib.suppress(BrokenPipeError):
         os.write(lifeline, b"+")
     try:

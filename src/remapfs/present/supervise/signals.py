@@ -27,17 +27,18 @@ class SignalQueue:
         self._reading, self._writing = -1, -1
         self._wakeup = -1
 
-    def wait(self, descriptor: int, seconds: float | None) -> bool:
-        """Wait until a signal came, `descriptor` has something to read or has ended, or `seconds` are over.
+    def wait(self, descriptors: Iterable[int], seconds: float | None) -> set[int]:
+        """Wait until a signal came, a descriptor has something to read or has ended, or `seconds` are over.
 
-        Returns whether it was the descriptor. A descriptor below 0 is not waited for.
+        Returns those descriptors. One below 0 is not waited for.
         """
         poll = select.poll()
         poll.register(self._reading, select.POLLIN)
-        if descriptor >= 0:
-            poll.register(descriptor, select.POLLIN)
+        for each in descriptors:
+            if each >= 0:
+                poll.register(each, select.POLLIN)
         ready = poll.poll(None if seconds is None else max(seconds, 0) * _MILLISECONDS)
-        return any(found == descriptor for found, _ in ready)
+        return {found for found, _ in ready} - {self._reading}
 
     def take(self) -> list[signal.Signals]:
         """Give the signals that came since the last look, in their order."""
