@@ -14,6 +14,7 @@ from remapfs.errors import RemapError, RuntimeFailure
 
 _COMMANDS: Final = {
     "mount": "Mount a checkpoint under other names.",
+    "status": "Say how mounts fare: who reads, how fast, what failed.",
     "umount": "Unmount what `mount` mounted, alive or dead.",
     "export": "Write a checkpoint to a directory under other names, sharing its bytes where possible.",
     "verify": "Compare a mount or an export with its source, byte for byte.",
@@ -42,12 +43,16 @@ class _Commands(click.Group):
         del ctx
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(  # noqa: C901  # one case a command
+        self, ctx: click.Context, cmd_name: str
+    ) -> click.Command | None:
         """Import one command."""
         del ctx
         match cmd_name:
             case "mount":
                 from remapfs.cli.mount import mount as command  # noqa: PLC0415
+            case "status":
+                from remapfs.cli.status import status as command  # noqa: PLC0415
             case "umount":
                 from remapfs.cli.umount import umount as command  # noqa: PLC0415
             case "export":

@@ -52,20 +52,39 @@ def listen(device: str) -> tuple[socket.socket, str] | None:
     if directory is None:
         return None
     os.makedirs(directory, mode=_DIRECTORY_MODE, exist_ok=True)
+    _clear(directory)
     path = socket_path(directory, device)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    made = f"{path}.{os.getpid()}"
     try:
         # Of the descriptor, before the name exists: at no moment may others connect.
         os.fchmod(listening.fileno(), _SOCKET_MODE)
-        listening.bind(path)
-        os.chmod(path, _SOCKET_MODE)
+        listening.bind(made)
         listening.listen(_WAITING)
+        # Under its name only now, so that one that refuses is a dead process's.
+        os.rename(made, path)
     except OSError:
         listening.close()
+        with contextlib.suppress(OSError):
+            os.unlink(made)
         raise
     return listening, path
+
+
+def _clear(directory: str) -> None:
+    """Remove the sockets that dead processes left."""
+    for name in os.listdir(directory):
+        if not name.endswith(".sock"):
+            continue
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
+            connection.setblocking(False)  # noqa: FBT003 - socket.setblocking takes no keyword
+            try:
+                connection.connect(os.path.join(directory, name))
+            except ConnectionRefusedError:
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(directory, name))
+            except OSError:
+                continue
 
 
 def written(listening: socket.socket) -> str:
