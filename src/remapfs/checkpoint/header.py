@@ -153,7 +153,7 @@ def _decode(raw: bytes, file: str) -> dict[str, Any]:
         or raw.count(b'"' + METADATA.encode() + b'"') > 1
         or b"\\" in raw
     ):
-        refuse_duplicates(raw, lambda key: _twice(key, file))
+        refuse_duplicates(raw, file, lambda key: _twice(key, file))
     return decoded
 
 
@@ -175,7 +175,7 @@ def _metadata(decoded: dict[str, Any], file: str) -> tuple[dict[str, str] | None
     for key, value in metadata.items():
         if not isinstance(value, str):
             raise RemapError(
-                f"{file}: {METADATA} has {json.dumps(value)[:80]} for '{key}'; the format has only strings",
+                f"{file}: {METADATA} has {_shown(value, 80)} for '{key}'; the format has only strings",
                 "remapfs changes no value; write the file again with the value as a string",
             )
     return metadata, ()
@@ -233,10 +233,17 @@ def _check_form(
     return dtype, tuple(shape), length
 
 
+def _shown(value: object, most: int) -> str:
+    try:
+        return json.dumps(value)[:most]
+    except RecursionError:
+        return "nested too deeply"
+
+
 def _bad_entry(file: str, name: str, entry: object) -> RemapError:
     return RemapError(
         f"{file}: the entry of tensor '{name}' is not of the form dtype, shape, data_offsets: "
-        f"{json.dumps(entry)[:120]}",
+        f"{_shown(entry, 120)}",
         _REDOWNLOAD,
     )
 

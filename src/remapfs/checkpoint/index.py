@@ -45,14 +45,14 @@ def parse_index(file: File, text: bytes) -> Index:
             f"{file.path} has no 'weight_map' from tensor names to shard files", "fetch the index again"
         )
     if text.count(b'.safetensors"') != len(weight_map):
-        refuse_duplicates(text, lambda key: _twice(key, file.path))
+        refuse_duplicates(text, file.path, lambda key: _twice(key, file.path))
     folder = posixpath.dirname(file.path)
     paths = {
         shard: posixpath.normpath(posixpath.join(folder, shard))
         for shard in dict.fromkeys(weight_map.values())
     }
     for shard, path in paths.items():
-        if path.startswith("../") or posixpath.isabs(path):
+        if path == ".." or path.startswith("../") or posixpath.isabs(path):
             raise RemapError(
                 f"{file.path} names the shard '{shard}', outside the checkpoint", "correct the index"
             )

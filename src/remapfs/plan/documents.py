@@ -9,10 +9,12 @@ import sys
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from remapfs.checkpoint.keys import too_deep
 from remapfs.checkpoint.quantization import map_modules
 from remapfs.errors import RemapError
 from remapfs.plan.model import Finding, Kind
 from remapfs.plan.modules import ModuleNames, Renamed, Unchanged
+from remapfs.plan.programs import ProgramError, run_jq
 from remapfs.words import some
 
 if TYPE_CHECKING:
@@ -76,6 +78,8 @@ def decode(path: str, text: bytes) -> Any:  # noqa: ANN401  # JSON
         raise RemapError(
             f"{path} is not JSON: {error}", "fetch the file again, or leave it out with a hide rule"
         ) from None
+    except RecursionError:
+        raise too_deep(path) from None
 
 
 def encode(document: Any, like: bytes) -> bytes:  # noqa: ANN401  # JSON
@@ -84,7 +88,12 @@ def encode(document: Any, like: bytes) -> bytes:  # noqa: ANN401  # JSON
     indent = found[1].decode() if found else None
     separators = (",", ":") if indent is None and b": " not in like and b", " not in like else None
     text = json.dumps(document, ensure_ascii=like.isascii(), indent=indent, separators=separators)
-    return text.encode() + b"\n" * like.endswith(b"\n")
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:
+        # Half a character can only be written as an escape, as it was.
+        encoded = json.dumps(document, indent=indent, separators=separators).encode()
+    return encoded + b"\n" * like.endswith(b"\n")
 
 
 def applies_to(folder: str, path: str) -> bool:
@@ -93,11 +102,9 @@ def applies_to(folder: str, path: str) -> bool:
 
 
 def _run(path: str, document: Any, rule: Json) -> Any:  # noqa: ANN401  # JSON
-    import jq  # noqa: PLC0415  # most plans run no jq, and the import costs start-up time
-
     try:
-        results = jq.compile(rule.jq).input_text(json.dumps(document)).all()
-    except ValueError as error:
+        results = run_jq(rule.jq, document)
+    except ProgramError as error:
         raise RemapError(
             f"{rule.origin} failed on {path}: {error}", "the program must accept this file as it is"
         ) from None

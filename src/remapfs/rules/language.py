@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from importlib import resources
@@ -176,6 +177,8 @@ def _extended(document: Mapping[str, Any], file: str, opened: tuple[Path, ...]) 
     others = _several(document, "extends", file)
     if others and not opened:
         raise RemapError(f"{file}: extends '{others[0]}', and is not a file itself", "use preset instead")
+    if any("\0" in other for other in others):
+        raise RemapError(f"{file}: 'extends' is {others!r}", "a path has no zero bytes")
     return [opened[-1].parent / other for other in others]
 
 
@@ -190,6 +193,8 @@ def _open(path: Path, opened: tuple[Path, ...]) -> tuple[str, tuple[Path, ...]]:
 
 
 def _read(path: Path, opened: tuple[Path, ...]) -> str:
+    if opened and os.path.exists(path) and not os.path.isfile(path):
+        raise RemapError(f"{opened[-1].name} extends {path.name}, which is no file", "give a file of rules")
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -212,6 +217,8 @@ def _decode(text: str, file: str) -> dict[str, Any]:
         raise RemapError(
             f"{file}: {error}", "regular expressions need single quotes: match = '\\.weight$'"
         ) from None
+    except RecursionError:
+        raise RemapError(f"{file}: it is nested too deeply", "rules are lists of plain tables") from None
 
 
 def _several(document: Mapping[str, Any], key: str, file: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from remapfs.errors import RemapError
@@ -119,8 +120,9 @@ def _pattern(table: Mapping[str, Any], origin: Origin) -> Pattern:
 
 def _regex(text: str, origin: Origin) -> re.Pattern[str]:
     try:
-        return re.compile(text)
-    except re.error as error:
+        with warnings.catch_warnings(action="ignore"):  # what a later Python might read otherwise
+            return re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
         raise RemapError(
             f"{origin}: '{text}' is not a regular expression: {error}",
             "for literal text use prefix, suffix or substring",

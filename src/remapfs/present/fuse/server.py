@@ -106,7 +106,12 @@ class Server:
         }
 
     def handle(self, request: memoryview, reply: ReplyBuffer) -> memoryview | bytes | None:
-        """Answer one request: the bytes to write to the kernel, or None if it waits for none."""
+        """Answer one request: the bytes to write to the kernel, or None if it waits for none.
+
+        What has no whole header is no request, and cannot be answered.
+        """
+        if len(request) < wire.BODY:
+            return None
         _, opcode, unique, node, *_ = wire.IN_HEADER.unpack_from(request)
         if opcode in _UNANSWERED:
             return None
@@ -115,13 +120,13 @@ class Server:
         if answer is None:
             return wire.error_reply(unique, errno.ENOSYS)
         try:
-            length = answer(request, node, reply.data)
+            return reply.finish(unique, answer(request, node, reply.data))
         except OSError as error:
-            return wire.error_reply(unique, error.errno or errno.EIO)
+            number = error.errno or errno.EIO
         except Exception:  # noqa: BLE001 - a reader must get an answer, whatever fails
             LOGGER.exception("request %d for node %d failed", opcode, node)
-            return wire.error_reply(unique, errno.EIO)
-        return reply.finish(unique, length)
+            number = errno.EIO
+        return wire.error_reply(unique, number)
 
     def _init(self, request: memoryview, _node: int, data: memoryview) -> int:
         return _put(data, wire.init_reply(wire.unpack_init(request), self._read_ahead))
