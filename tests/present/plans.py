@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import mmap
 import os
 import stat
 import sys
@@ -15,8 +16,9 @@ from remapfs.plan.tree import Directory
 from remapfs.present.fuse import serve
 from remapfs.present.options import MountOptions
 
-HEAD = b"a head that remapfs wrote itself"
 SKIPPED = 16
+# Longer by a page, so that what follows lies in step with the source, as a rewritten shard's data does.
+HEAD = (b"a head that remapfs wrote itself" * 129)[: mmap.PAGESIZE + SKIPPED]
 
 
 def source_of(path: Path) -> Source:

@@ -20,6 +20,7 @@ from present import plans
 from present.plans import expected, plan_of
 from remapfs.errors import RemapError, RuntimeFailure
 from remapfs.present.fuse import Session, live
+from remapfs.present.fuse.wire import MAX_READ
 from remapfs.present.mountpoint import check_mountpoint, mounted_at, unmount
 from remapfs.present.options import MountOptions
 
@@ -164,7 +165,7 @@ def test_the_read_ahead_is_that_of_the_options(source_dir: Path, mountpoint: Pat
     with Session(plan_of(source_dir), str(mountpoint), MountOptions(read_ahead=2 << 20)):
         mount = mounted_at(str(mountpoint))
         assert mount is not None
-        assert Path(f"/sys/class/bdi/{mount.device}/read_ahead_kb").read_text() == "2048\n"
+        assert Path(f"/sys/class/bdi/{mount.device}/read_ahead_kb").read_text() == f"{2 * MAX_READ >> 10}\n"
 
 
 def test_idle_threads_use_no_time(served: Served) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from remapfs.errors import RemapError
 from remapfs.observe.failures import FailureLog
 from remapfs.plan.extents import Literal, Slice
+from remapfs.present.cachestat import is_cached
 from remapfs.present.preadv import preadv2
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class _Open:
     descriptor: int
     flags: int
     leases: int = 0
+    splices: bool = True
 
     def __post_init__(self) -> None:
         """Tell the kernel how the source will be read."""
@@ -88,6 +90,27 @@ class _Open:
         more = os.preadv(self.descriptor, [view[done:]], start)
         os.posix_fadvise(self.descriptor, start, more, os.POSIX_FADV_DONTNEED)
         return done + more
+
+    def splice(self, header: bytes, piece: Slice, pipe: int, flags: int) -> int:
+        """Put a header and cached pages into a pipe; give how many bytes are in it afterwards."""
+        done = 0
+        try:
+            # What is not cached would stay in the cache, beside the same bytes in the mount's.
+            if not self.splices or not is_cached(self.descriptor, piece.offset, piece.length):
+                return 0
+            done = os.write(pipe, header)
+            while left := len(header) + piece.length - done:
+                start = piece.offset + piece.length - left
+                more = os.splice(self.descriptor, pipe, left, offset_src=start, flags=flags)
+                if not more:
+                    break
+                done += more
+        except BlockingIOError:
+            return done
+        except OSError as error:
+            # Not supported here, and not a failure of this range: it is not tried again.
+            self.splices = error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+        return done
 
     def _advise(self) -> None:
         # With RWF_NOWAIT, the source's own read-ahead would bring in pages that look as if others had.
@@ -145,6 +168,23 @@ class SourcePool:
             self.failures.report(error.source.path, error.cause, error.offset, str(error))
             raise OSError(errno.EIO, str(error), error.source.path) from error
         return done
+
+    def splice(self, header: bytes, piece: Slice, pipe: int, flags: int) -> int:
+        """Put a header and a slice into a pipe, if all its pages are cached; give the bytes that are in it.
+
+        They are fewer, or none, if not all are cached, the pipe is too small, the file system cannot do it,
+        or the source is not what it was: `read_into` says which.
+        """
+        try:
+            entry = self._acquire(piece.source, piece.offset)
+        except _UnusableError:
+            return 0
+        try:
+            done = entry.splice(header, piece, pipe, flags)
+            # Compared after the pages are held, so that a write which began before is noticed.
+            return 1 if done and piece.source.changed(os.fstat(entry.descriptor)) else done
+        finally:
+            self._release(entry)
 
     def close(self) -> None:
         """Close every source; no read may be running."""

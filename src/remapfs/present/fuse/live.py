@@ -11,6 +11,7 @@ from remapfs.present import mountpoint as mountpoints
 from remapfs.present.fuse.mounting import mount
 from remapfs.present.fuse.server import Server
 from remapfs.present.fuse.threads import answer_init, board
+from remapfs.present.fuse.wire import whole_reads
 from remapfs.present.options import LOGGER
 from remapfs.present.sources import SourcePool, sources_of
 
@@ -111,7 +112,7 @@ class LiveMount:
 def raise_read_ahead(mount: mountpoints.Mount, read_ahead: int) -> None:
     """Set the mount's read-ahead in bytes, which INIT can only lower, through its backing device info."""
     knob = Path(f"/sys/class/bdi/{mount.device}/read_ahead_kb")
-    wanted = read_ahead >> 10
+    wanted = whole_reads(read_ahead) >> 10
     try:
         knob.write_text(str(wanted))
     except OSError as error:

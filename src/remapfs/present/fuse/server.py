@@ -6,9 +6,10 @@ import errno
 import mmap
 import os
 import stat
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from remapfs.plan.extents import VirtualFile
+from remapfs.plan.extents import Slice, VirtualFile
 from remapfs.plan.tree import Directory, Node, build_tree
 from remapfs.present.fuse import wire
 from remapfs.present.fuse.wire import Opcode
@@ -75,7 +76,7 @@ class Server:
     """
 
     def __init__(self, plan: Plan, pool: SourcePool, read_ahead: int) -> None:
-        self._pool = pool
+        self.pool = pool
         self._read_ahead = read_ahead
         self._nodes = (None, *build_tree(plan.files, plan.directories))
         self._files = tuple(
@@ -128,6 +129,16 @@ class Server:
             number = errno.EIO
         return wire.error_reply(unique, number)
 
+    def one_slice(self, request: memoryview) -> Slice | None:
+        """Give the slice that a READ asks for, if it asks for bytes of one source and nothing else."""
+        _, opcode, _, node, *_ = wire.IN_HEADER.unpack_from(request)
+        if opcode != Opcode.READ or len(request) < wire.BODY + wire.READ_IN.size:
+            return None
+        file = self._files[node] if node < len(self._files) else None
+        _, offset, size, *_ = wire.READ_IN.unpack_from(request, wire.BODY)
+        pieces = list(islice(file.pieces(offset, min(size, wire.MAX_READ)), 2)) if file else []
+        return pieces[0] if len(pieces) == 1 and isinstance(pieces[0], Slice) else None
+
     def _init(self, request: memoryview, _node: int, data: memoryview) -> int:
         return _put(data, wire.init_reply(wire.unpack_init(request), self._read_ahead))
 
@@ -137,7 +148,7 @@ class Server:
         if file is None:
             self._node(node)
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-        return self._pool.read_into(file, offset, min(size, len(data)), data)
+        return self.pool.read_into(file, offset, min(size, len(data)), data)
 
     def _lookup(self, request: memoryview, node: int, data: memoryview) -> int:
         name = os.fsdecode(bytes(request[wire.BODY :]).partition(b"\0")[0])

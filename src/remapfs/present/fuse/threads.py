@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from dataclasses import dataclass, field
 from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from remapfs.observe.counters import Board
 from remapfs.present.fuse import wire
 from remapfs.present.fuse.server import ReplyBuffer
+from remapfs.present.fuse.splicing import Splicer
 from remapfs.present.fuse.wire import Opcode
 from remapfs.present.options import LOGGER
 
@@ -67,20 +69,23 @@ class ServingThreads:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _serve(self, row: Row) -> None:
-        request, failure = _request_buffer(), None
+        failure = None
+        splicer = Splicer(self._device, self._server)
+        answering = _Answering(self._device, self._server, self._buffers, row, splicer)
         try:
-            while _answer_one(self._device, self._server, request, self._buffers, row):
+            while answering.one():
                 pass
         except OSError as error:
             LOGGER.error("cannot read from /dev/fuse: %s", error.strerror)
             failure = error
         finally:
+            splicer.close()
             self._on_end(failure)
 
 
 def answer_init(device: int, server: Server) -> None:
     """Answer the kernel's first request, which it sends by itself; no other comes before the answer."""
-    _answer_one(device, server, _request_buffer(), [ReplyBuffer()], board(1).row(0))
+    _Answering(device, server, [ReplyBuffer()], board(1).row(0), Splicer(device, server)).one()
 
 
 def board(threads: int | None) -> Board:
@@ -105,31 +110,46 @@ def resend(device: int) -> bool:
     return True
 
 
-def _request_buffer() -> memoryview:
-    return memoryview(bytearray(wire.REQUEST_SIZE))
+@dataclass(frozen=True, slots=True)
+class _Answering:
+    """What one thread answers with: a stack of buffers that all share, counters and a pipe of its own."""
 
+    device: int
+    server: Server
+    buffers: list[ReplyBuffer]
+    row: Row
+    splicer: Splicer
+    request: memoryview = field(default_factory=lambda: memoryview(bytearray(wire.REQUEST_SIZE)))
 
-def _answer_one(
-    device: int, server: Server, request: memoryview, buffers: list[ReplyBuffer], row: Row
-) -> bool:
-    """Read one request and answer it with a buffer of the stack; False when the connection has ended."""
-    try:
-        length = os.readv(device, [request])
-    except OSError as error:
-        if error.errno in _RETRY:
+    def one(self) -> bool:
+        """Read one request and answer it; False when the connection has ended."""
+        try:
+            length = os.readv(self.device, [self.request])
+        except OSError as error:
+            if error.errno in _RETRY:
+                return True
+            if error.errno in _ENDED:
+                return False
+            raise
+        self.row.take()
+        request = self.request[:length]
+        try:
+            if self.splicer.answer(request, self.row):
+                return True
+        except OSError as error:
+            _refused(error)
             return True
-        if error.errno in _ENDED:
-            return False
-        raise
-    row.take()
-    reply = buffers.pop()
-    answer = server.handle(request[:length], reply)
-    # Before it is written: who has an answer finds it counted.
-    _count(row, request, answer)
-    if answer is not None:
-        _write(device, answer)
-    buffers.append(reply)
-    return True
+        reply = self.buffers.pop()
+        answer = self.server.handle(request, reply)
+        # Before it is written: who has an answer finds it counted.
+        _count(self.row, request, answer)
+        if answer is not None:
+            try:
+                os.write(self.device, answer)
+            except OSError as error:
+                _refused(error)
+        self.buffers.append(reply)
+        return True
 
 
 def _count(row: Row, request: memoryview, answer: memoryview | bytes | None) -> None:
@@ -141,10 +161,7 @@ def _count(row: Row, request: memoryview, answer: memoryview | bytes | None) -> 
     row.done(opcode, -number, len(answer) - wire.OUT_HEADER.size if opcode == Opcode.READ else None)
 
 
-def _write(device: int, answer: memoryview | bytes) -> None:
-    try:
-        os.write(device, answer)
-    except OSError as error:
-        # ENOENT: nobody waits for this answer any more. ENODEV: nor for any other.
-        if error.errno not in {errno.ENOENT, *_ENDED}:
-            LOGGER.error("the kernel refused an answer: %s", error.strerror)
+def _refused(error: OSError) -> None:
+    # ENOENT: nobody waits for this answer any more. ENODEV: nor for any other.
+    if error.errno not in {errno.ENOENT, *_ENDED}:
+        LOGGER.error("the kernel refused an answer: %s", error.strerror)

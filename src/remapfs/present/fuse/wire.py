@@ -5,6 +5,7 @@ All integers are in the machine's byte order. Nothing here does I/O.
 
 from __future__ import annotations
 
+import mmap
 import struct
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
@@ -13,7 +14,8 @@ from typing import Final
 MAJOR: Final = 7
 MINOR: Final = 45
 ROOT_ID: Final = 1
-MAX_READ: Final = 1 << 20
+# A pipe of 1 MiB, the largest that anybody may make, has room for the header of an answer and this.
+MAX_READ: Final = (1 << 20) - mmap.PAGESIZE
 MAX_PAGES: Final = 256
 MAX_WRITE: Final = 1 << 16
 # Until Linux 6.18 a read of /dev/fuse fails if its buffer cannot take a write request of MAX_WRITE.
@@ -166,6 +168,11 @@ def init_reply(offer: InitRequest, read_ahead: int) -> bytes:
         1,
         MAX_PAGES,
     )
+
+
+def whole_reads(read_ahead: int) -> int:
+    """Round a read-ahead in bytes down so that it is asked for in full requests, without a small last one."""
+    return read_ahead // MAX_READ * MAX_READ or read_ahead
 
 
 @dataclass(frozen=True, slots=True)
