@@ -13,7 +13,7 @@ from situations import shard
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMANDS = ["mount", "umount", "export", "verify", "plan", "check", "suggest", "presets", "demo"]
+COMMANDS = ["mount", "status", "umount", "export", "verify", "plan", "check", "suggest", "presets", "demo"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from remapfs.cli.logs import log_handler, log_to
+from remapfs.cli.logs import LogForm, log_handler, log_to
 from remapfs.errors import RemapError, RuntimeFailure
 from remapfs.present.options import LOGGER
 
@@ -22,14 +22,19 @@ _SYSLOG = "/dev/log"
 _READY = b"ready\n"
 
 
-def in_background(
-    serve: Presenter, plan: Plan, mountpoint: str, options: MountOptions, log_file: str | None
+def in_background(  # noqa: PLR0913  # what the server is given
+    serve: Presenter,
+    plan: Plan,
+    mountpoint: str,
+    options: MountOptions,
+    log_file: str | None,
+    form: LogForm = LogForm.TEXT,
 ) -> None:
     """Serve in a process of its own and return when the mount answers this process.
 
     Raises what the server raised before it was ready, or RuntimeFailure if it died without a word.
     """
-    handler = log_handler(log_file, _syslog)
+    handler = log_handler(log_file, _syslog, form)
     # The working directory of a daemon must not keep a file system busy, so paths are made absolute first.
     mountpoint = os.path.abspath(mountpoint)
     reading, writing = os.pipe()
@@ -118,6 +123,4 @@ def _detach() -> None:
 def _syslog() -> logging.Handler:
     if not Path(_SYSLOG).exists():
         return logging.NullHandler()
-    handler = logging.handlers.SysLogHandler(_SYSLOG)
-    handler.setFormatter(logging.Formatter("%(name)s[%(process)d]: %(message)s"))
-    return handler
+    return logging.handlers.SysLogHandler(_SYSLOG)

@@ -12,8 +12,10 @@ import click
 from remapfs.cli import output
 from remapfs.cli.background import in_background
 from remapfs.cli.logs import log_handler, log_to
+from remapfs.cli.observing import Observing, asks_how_to_observe, record_erofs
 from remapfs.cli.planning import Asked, asks_for_a_plan
 from remapfs.errors import RemapError
+from remapfs.observe.events import event
 from remapfs.plan import Finding, Kind, Plan
 from remapfs.present.options import LOGGER, MountOptions
 from remapfs.words import count
@@ -54,6 +56,7 @@ Examples:
 @click.option(
     "--threads", type=click.IntRange(1, 256), help="Serving threads.  [default: the presenter's own]"
 )
+@asks_how_to_observe
 @click.option("--log", "log_file", metavar="FILE", help="Write the log there instead of stderr (or syslog).")
 def mount(  # noqa: PLR0913  # one argument an option
     source: str,
@@ -64,6 +67,7 @@ def mount(  # noqa: PLR0913  # one argument an option
     threads: int | None,
     *,
     asked: Asked,
+    observing: Observing,
     background: bool,
     private: bool,
     allow_other: bool,
@@ -77,33 +81,42 @@ def mount(  # noqa: PLR0913  # one argument an option
     if private and allow_other:
         raise RemapError("--private and --allow-other exclude each other", "give one of them")
     plan = asked.plan(source)
-    options = MountOptions(allow_other=allow_other or (os.geteuid() == 0 and not private), threads=threads)
+    allow_other = allow_other or (os.geteuid() == 0 and not private)
+    options = MountOptions(allow_other=allow_other, threads=threads, metrics=observing.metrics)
     output.findings(plan.findings, only=Kind.WARNED, err=True)
     if options.allow_other:
         _warn_of_closed(plan)
-    if image_dir and presenter not in ("erofs", "auto"):
-        raise RemapError("--image-dir is for --presenter erofs only", "leave it out")
+    _check_fits(presenter, image_dir, observing)
     chosen = presenter == "auto"
     if chosen:
-        presenter, why = _fastest(_why_no_erofs(plan, image_dir))
+        presenter, why = _fastest(_why_no_erofs(plan, image_dir, observing))
         click.echo(f"presenter {presenter}: {why}", err=True)
     if presenter == "erofs" and background:
         # Nothing has to go on running: the kernel serves it.
         from remapfs.present import erofs  # noqa: PLC0415  # only what is asked for is imported
 
-        log_to(log_handler(log_file, logging.StreamHandler))
+        log_to(log_handler(log_file, logging.StreamHandler, observing.form))
         erofs.mount(plan.without_names(), mountpoint, options, erofs.ImageOptions(image_dir))
+        record_erofs(plan, mountpoint)
         return
     serve = _presenter(presenter, image_dir)
     if background:
-        in_background(serve, plan.without_names(), mountpoint, options, log_file)
+        in_background(serve, plan.without_names(), mountpoint, options, log_file, observing.form)
         return
     line = _start_line(plan, mountpoint, presenter)
     if presenter == "fuse" and not chosen and _erofs_looks_possible(plan):
         line += "; --presenter erofs would be faster here, if no reader uses O_DIRECT"
-    log_to(log_handler(log_file, logging.StreamHandler))
+    log_to(log_handler(log_file, logging.StreamHandler, observing.form))
     plan = plan.without_names()
-    serve(plan, mountpoint, options, lambda: LOGGER.info(line))
+
+    def ready() -> None:
+        LOGGER.info(
+            line, extra=event("mounted", mountpoint=mountpoint, source=plan.root, presenter=presenter)
+        )
+        if presenter == "erofs":
+            record_erofs(plan, mountpoint)
+
+    serve(plan, mountpoint, options, ready)
 
 
 def _presenter(name: str, image_dir: str | None) -> Presenter:
@@ -120,8 +133,19 @@ def _presenter(name: str, image_dir: str | None) -> Presenter:
     return serve_fusepy
 
 
-def _why_no_erofs(plan: Plan, image_dir: str | None) -> str | None:
+def _check_fits(presenter: str, image_dir: str | None, observing: Observing) -> None:
+    if image_dir and presenter not in ("erofs", "auto"):
+        raise RemapError("--image-dir is for --presenter erofs only", "leave it out")
+    if observing.metrics and presenter == "erofs":
+        raise RemapError(
+            "--metrics: the kernel serves erofs alone, and counts nothing", "leave one of both out"
+        )
+
+
+def _why_no_erofs(plan: Plan, image_dir: str | None, observing: Observing) -> str | None:
     """Say why the kernel cannot serve the plan by itself here, or None."""
+    if observing.metrics:
+        return "it counts nothing for --metrics"
     from remapfs.present import erofs  # noqa: PLC0415  # only what is asked for is imported
 
     try:

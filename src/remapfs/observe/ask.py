@@ -11,9 +11,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from remapfs.observe.mounts import owner_of
-from remapfs.observe.place import SYSTEM, directories, record_path, socket_path
+from remapfs.observe.place import SYSTEM, directories, socket_path
 from remapfs.observe.processes import look_at
 from remapfs.observe.readers import holders, readers
+from remapfs.observe.records import record_of
 from remapfs.observe.report import SERVING
 from remapfs.present.mountpoint import EROFS
 
@@ -56,7 +57,7 @@ def status_of(mount: Mount) -> Document:
     """Tell all that can be known of a mount of remapfs, within some seconds."""
     owner = owner_of(mount)
     if mount.kind == EROFS:
-        document = {**_blank(mount, EROFS), **_record(mount), "state": SERVING, "why": ""}
+        document = {**_blank(mount, EROFS), **record_of(mount), "state": SERVING, "why": ""}
     else:
         answer = ask(mount.device, owner)
         document = {**_blank(mount, None), **_known(mount, answer)}
@@ -158,17 +159,6 @@ def _held(device: str) -> Document:
         "state": "alone",
         "why": f"process {serving[0]} serves it without a supervisor, and tells nothing",
     }
-
-
-def _record(mount: Mount) -> Document:
-    try:
-        with open(record_path(SYSTEM, mount.device), "rb") as stream:
-            told = json.load(stream)
-    except (OSError, ValueError):
-        return {}
-    # A device number is used again after an unmount.
-    same = isinstance(told, dict) and told.get("mountpoint") == mount.path and told.get("source")
-    return told if same == mount.checkpoint else {}
 
 
 def _blank(mount: Mount, presenter: str | None) -> Document:

@@ -50,16 +50,19 @@ def parse_address(text: str) -> tuple[str, int]:
     return str(address), int(port)
 
 
-def listen(text: str) -> socket.socket:
-    """Listen where metrics are asked for.
-
-    Raises RemapError if the prometheus-client package is missing or the address cannot be had.
-    """
-    host, port = parse_address(text)
+def check(text: str) -> tuple[str, int]:
+    """Read the address; raises RemapError if it is none of loopback, or prometheus-client is missing."""
+    address = parse_address(text)
     if find_spec("prometheus_client") is None:
         raise RemapError(
             "--metrics needs the prometheus-client package", "pip install 'remapfs[metrics]', or leave it out"
         )
+    return address
+
+
+def listen(text: str) -> socket.socket:
+    """Listen where metrics are asked for; raises RemapError if that is not possible."""
+    host, port = check(text)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
