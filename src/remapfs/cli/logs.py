@@ -18,7 +18,7 @@ from remapfs.present.options import LOGGER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_BARE: Final = "%(message)s"
+_TAGGED: Final = "%(name)s[%(process)d]: %(message)s"
 _TEXT: Final = "%(name)s: %(message)s"
 _DATED: Final = "%(asctime)s %(name)s %(message)s"
 # The levels of sd-daemon(3), which are those of syslog.
@@ -40,8 +40,8 @@ def log_handler(
     if not file:
         handler = otherwise()
         if isinstance(handler, logging.handlers.SysLogHandler):
-            handler.ident = f"{LOGGER.name}: "
-            handler.setFormatter(_Lines(_BARE, form, priorities=False))
+            handler.ident = f"{LOGGER.name}: " if form is LogForm.JSON else ""
+            handler.setFormatter(_Lines(_TAGGED, form, priorities=False))
         else:
             handler.setFormatter(_Lines(_TEXT, form, priorities=_journal()))
         return handler

@@ -7,6 +7,7 @@ from threading import Lock
 from time import monotonic, time
 from typing import TYPE_CHECKING, Final
 
+from remapfs.observe.events import event
 from remapfs.present.options import LOGGER
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ class FailureLog:
                 if other[0] == path:
                     self._summarise(other, earlier)
             self._known[key] = _Repeated(monotonic())
-            fields = {"event": "source-failed", "file": path, "cause": cause, "offset": offset}
-            LOGGER.error("%s: %s", path, sentence, extra={"remapfs": fields})
-            self.tell({**fields, "text": sentence, "time": time()})
+            failure: dict[str, object] = {"file": path, "cause": cause, "offset": offset}
+            LOGGER.error("%s: %s", path, sentence, extra=event("source-failed", **failure))
+            self.tell({**failure, "text": sentence, "time": time()})
 
     def tick(self) -> None:
         """Log what happened again and was not logged for a minute; to be called now and then."""
@@ -71,21 +72,15 @@ class FailureLog:
     def _summarise(key: tuple[str, str], known: _Repeated) -> None:
         if known.count:
             path, cause = key
-            seconds = round(monotonic() - known.since)
-            fields = {
-                "event": "source-failed-again",
-                "file": path,
-                "cause": cause,
-                "offset": known.offset,
-                "count": known.count,
-            }
             LOGGER.error(
                 "%s: %s: %d more failed reads in %d s, the last at byte %d",
                 path,
                 cause,
                 known.count,
-                seconds,
+                round(monotonic() - known.since),
                 known.offset,
-                extra={"remapfs": fields},
+                extra=event(
+                    "source-failed-again", file=path, cause=cause, offset=known.offset, count=known.count
+                ),
             )
         known.since, known.count = monotonic(), 0

@@ -208,7 +208,8 @@ def mount_as_root(device: int, path: str, source: str, options: str) -> None:
 def is_dead(path: str) -> bool:
     """Whether the connection of the mount at `path` has ended; it waits for the server if there is one."""
     try:
-        Path(path).stat()
+        # Not stat: the kernel may have its answer from before.
+        os.statvfs(path)
     except OSError as error:
         return error.errno == errno.ENOTCONN
     return False

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from remapfs import __version__
 from remapfs.errors import RuntimeFailure
+from remapfs.observe.events import event
 from remapfs.observe.place import written
 from remapfs.observe.report import About, rules_digest
 from remapfs.observe.report import how as describe
@@ -63,7 +64,7 @@ def serve(plan: Plan, mountpoint: str, options: MountOptions, on_ready: Callable
                 if reason
                 else "unmounted"
             )
-            LOGGER.info("%s: %s", mountpoint, what)
+            LOGGER.info("%s: %s", mountpoint, what, extra=event("ended", mountpoint=mountpoint, why=what))
         finally:
             if leaves:
                 supervisor.leave()
@@ -85,7 +86,9 @@ def _hold(plan: Plan, mountpoint: str, options: MountOptions, manager: Manager) 
     succeeded = succeed(plan, mountpoint, options, manager) if manager.address else None
     if succeeded:
         live, record = succeeded
-        LOGGER.info("%s: taking over the live mount", mountpoint)
+        LOGGER.info(
+            "%s: taking over the live mount", mountpoint, extra=event("taken-over", mountpoint=mountpoint)
+        )
         return _Held(live, continued=True, record=record)
     live = LiveMount.make(plan, mountpoint, options)
     if manager.room < ROOM:
@@ -147,7 +150,12 @@ class _Supervisor:
                     f"{self._live.path}: {restarts.failures} servers in a row died at once, the last {how}",
                     "the log says what came before; the kernel's own log (dmesg) names the OOM killer",
                 )
-            LOGGER.warning("%s: the server %s; another one takes over", self._live.path, how)
+            LOGGER.warning(
+                "%s: the server %s; another one takes over",
+                self._live.path,
+                how,
+                extra=event("server-died", mountpoint=self._live.path, how=how, failures=restarts.failures),
+            )
             self._manager.tell(f"STATUS={self._live.path}: the last server {how}")
             number = self._pause(restarts.delay)
             if number:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from remapfs.observe.events import event
 from remapfs.present import mountpoint as mountpoints
 from remapfs.present.fuse.threads import ServingThreads, resend
 from remapfs.present.options import LOGGER
@@ -132,10 +133,10 @@ def _attend(live: LiveMount, events: SimpleQueue[signal.Signals | OSError | None
         live.board.beat()
         live.failures.tick()
         try:
-            event = events.get(timeout=_BEAT_SECONDS)
+            happened = events.get(timeout=_BEAT_SECONDS)
         except Empty:
             continue
-        match event:
+        match happened:
             case None:
                 return _MOUNT_ENDED
             case OSError():
@@ -144,9 +145,18 @@ def _attend(live: LiveMount, events: SimpleQueue[signal.Signals | OSError | None
                 # Sent to the whole process group or cgroup: the supervisor acts on it.
                 continue
             case signal.Signals.SIGUSR2:
-                LOGGER.warning("%s: the supervisor is gone; serving on alone", live.path)
+                LOGGER.warning(
+                    "%s: the supervisor is gone; serving on alone",
+                    live.path,
+                    extra=event("alone", mountpoint=live.path),
+                )
             case number:
-                LOGGER.info("%s: stopping on %s", live.path, number.name)
+                LOGGER.info(
+                    "%s: stopping on %s",
+                    live.path,
+                    number.name,
+                    extra=event("ended", mountpoint=live.path, why=f"stopping on {number.name}"),
+                )
                 live.unmount()
                 return _MOUNT_ENDED
 
