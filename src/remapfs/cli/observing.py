@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -60,24 +60,14 @@ def asks_how_to_observe(command: _Command) -> _Command:
 
 def record_erofs(plan: Plan, mountpoint: str) -> None:
     """Keep for `remapfs status` what is mounted at `mountpoint`, which the kernel serves alone."""
-    from remapfs import __version__  # noqa: PLC0415  # only what is asked for is imported
+    from remapfs.observe.answering import about_plan  # noqa: PLC0415  # only what is asked for is imported
     from remapfs.observe.records import keep_record  # noqa: PLC0415
-    from remapfs.observe.report import About, rules_digest  # noqa: PLC0415
     from remapfs.present.mountpoint import mounted_at, resolve  # noqa: PLC0415
 
     mount = mounted_at(resolve(mountpoint))
     if mount is not None and mount.is_ours:
-        # Of a very long path the mount tells the end only.
-        about = About(
-            mount.path,
-            mount.device,
-            mount.checkpoint,
-            "erofs",
-            __version__,
-            len(plan.rules),
-            rules_digest(plan),
-        )
-        keep_record(about)
+        # Of a very long path the mount tells the end only, and that is how it is known again.
+        keep_record(replace(about_plan(plan, mount.path, mount.device, "erofs"), source=mount.checkpoint))
 
 
 def _address(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:

@@ -10,6 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from remapfs.observe.place import SYSTEM, record_path
+from remapfs.present.mountpoint import mounts
 from remapfs.present.options import LOGGER
 
 if TYPE_CHECKING:
@@ -33,10 +34,20 @@ def keep_record(about: About) -> None:
         with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE), "w") as stream:
             json.dump(told, stream)
         os.rename(made, path)
+        _forget_others()
     except OSError as error:
         LOGGER.warning("remapfs status will know little of this mount: %s", error)
         with contextlib.suppress(OSError):
             os.unlink(made)
+
+
+def _forget_others() -> None:
+    """Remove the records of mounts that have ended."""
+    devices = {mount.device for mount in mounts()}
+    for name in os.listdir(SYSTEM):
+        device, _, kind = name.rpartition(".")
+        if kind == "json" and device not in devices:
+            os.unlink(os.path.join(SYSTEM, name))
 
 
 def record_of(mount: Mount) -> Document:

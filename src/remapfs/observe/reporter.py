@@ -5,48 +5,28 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import json
 import os
-import select
 import signal
-import socket
-import struct
-from collections import deque
-from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from remapfs.observe.answering import answer
 from remapfs.observe.place import listen
-from remapfs.observe.processes import look_at
-from remapfs.observe.report import Rate, report
 from remapfs.present.options import LOGGER
 from remapfs.present.supervise.signals import blocked
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
-    from remapfs.observe.counters import Board, Counts
-    from remapfs.observe.report import About, Document
+    from remapfs.observe.answering import Asked
 
 _SET_PDEATHSIG, _SET_NAME = 1, 15  # include/uapi/linux/prctl.h
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
-_CREDENTIALS: Final = struct.Struct("=iII")  # struct ucred: pid, uid, gid
-_SAMPLE_SECONDS: Final = 1.0
-_SAMPLES: Final = 6
-_SEND_SECONDS: Final = 1.0
 # One that fails at once, again and again, is not needed that badly.
 _HEALTHY_SECONDS: Final = 1.0
 _MOST_FAILURES: Final = 5
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a reporter answers about, and where `metrics` are asked for."""
-
-    about: Callable[[], About]
-    board: Board
-    metrics: socket.socket | None
 
 
 class Reporter:
@@ -133,67 +113,9 @@ def _live_and_die(
         if os.getppid() == parent:
             leave()
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
-            _answer(asked, listening, parent)
+            answer(asked, listening, {"supervisor": parent, "status": os.getpid()})
     except Exception:  # noqa: BLE001 - whatever it is, the supervisor starts another
         LOGGER.exception("the status process failed")
     finally:
         # Not sys.exit: the parent's clean-up is not the child's to run.
         os._exit(1)
-
-
-def _answer(asked: Asked, listening: socket.socket | None, parent: int) -> NoReturn:
-    about, history = asked.about(), History(asked.board)
-    if asked.metrics is not None:
-        from remapfs.observe.metrics import serve  # noqa: PLC0415 - only this process needs the package
-
-        serve(asked.metrics, about, asked.board)
-    poll = select.poll()
-    if listening is not None:
-        poll.register(listening, select.POLLIN)
-    while True:
-        waiting = poll.poll(_SAMPLE_SECONDS * 1000)
-        history.sample()
-        if waiting and listening is not None:
-            with contextlib.suppress(OSError):
-                connection, _ = listening.accept()
-                with connection:
-                    connection.settimeout(_SEND_SECONDS)
-                    reply(connection, lambda: document(about, asked.board.read(), history, parent))
-
-
-def reply(connection: socket.socket, make: Callable[[], Document]) -> None:
-    """Send the document to a peer who is root or this process's user, and to another that it may not know."""
-    _, uid, _ = _CREDENTIALS.unpack(
-        connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    )
-    allowed = uid in (0, os.geteuid())
-    told = make() if allowed else {"refused": f"user {uid} may not ask"}
-    connection.sendall(json.dumps(told).encode())
-
-
-def document(about: About, counts: Counts, history: History, supervisor: int) -> Document:
-    """Look at the processes of the mount, and tell all."""
-    pids = {"supervisor": supervisor, "server": counts.server, "status": os.getpid()}
-    found = {name: look_at(pid) for name, pid in pids.items() if pid}
-    return report(about, counts, history.rate(), {name: each for name, each in found.items() if each})
-
-
-class History:
-    """What was read in the last seconds."""
-
-    def __init__(self, board: Board) -> None:
-        self._board = board
-        self._samples: deque[tuple[float, int]] = deque(maxlen=_SAMPLES)
-        self.sample()
-
-    def sample(self) -> None:
-        """Note how much was read, once a second at most."""
-        now = monotonic()
-        if not self._samples or now - self._samples[-1][0] >= _SAMPLE_SECONDS:
-            self._samples.append((now, self._board.read().read_bytes))
-
-    def rate(self) -> Rate:
-        """Give the rate since the oldest sample."""
-        then, before = self._samples[0]
-        seconds = max(monotonic() - then, 1e-3)
-        return Rate((self._board.read().read_bytes - before) / seconds, seconds)

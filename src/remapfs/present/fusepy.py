@@ -12,19 +12,24 @@ import sys
 from contextlib import contextmanager
 from enum import Enum, auto
 from queue import Empty, SimpleQueue
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from remapfs.errors import RemapError, RuntimeFailure
+from remapfs.observe.answering import Asked, about_plan, metrics_socket
+from remapfs.observe.counters import Board
+from remapfs.observe.inside import InsideReporter
 from remapfs.plan.extents import VirtualFile
 from remapfs.plan.tree import build_tree
-from remapfs.present.mountpoint import check_mountpoint
+from remapfs.present.mountpoint import check_mountpoint, mounted_at
 from remapfs.present.sources import SourcePool, sources_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
+    from remapfs.observe.failures import FailureLog
+    from remapfs.observe.report import About
     from remapfs.plan.model import Plan
     from remapfs.plan.tree import Node
     from remapfs.present.options import MountOptions
@@ -38,6 +43,8 @@ _VALID_SECONDS: Final = 365 * 86400
 _MAX_READ: Final = 128 * 1024
 _ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _WAKE_SECONDS: Final = 0.05
+_COUNTED: Final = ("other", "getattr", "readdir", "open", "read", "statfs")
+_NUMBERS: Final = {name: number for number, name in enumerate(_COUNTED)}
 
 
 def serve(plan: Plan, mountpoint: str, options: MountOptions, on_ready: Callable[[], None]) -> None:
@@ -52,11 +59,41 @@ def serve(plan: Plan, mountpoint: str, options: MountOptions, on_ready: Callable
     path = check_mountpoint(plan, mountpoint) if sys.platform == "linux" else os.path.realpath(mountpoint)
     tree = build_tree(plan.files, plan.directories)
     pool = SourcePool(sources_of(plan))
+    board = Board(1, dict(enumerate(_COUNTED)))
+    pool.failures.tell = board.tell_failure
     try:
-        session = _Session(module, _Operations(tree, pool), path, _mount_options(plan.root, options))
-        session.run(on_ready)
+        session = _Session(module, _Operations(tree, pool, board), path, _mount_options(plan.root, options))
+        with _reporting(plan, path, options, board, pool.failures) as report:
+
+            def ready() -> None:
+                report()
+                on_ready()
+
+            session.run(ready)
     finally:
+        pool.failures.flush()
         pool.close()
+
+
+@contextmanager
+def _reporting(
+    plan: Plan, path: str, options: MountOptions, board: Board, failures: FailureLog
+) -> Iterator[Callable[[], None]]:
+    """Give a function that begins to answer `remapfs status` and Prometheus, on Linux."""
+    if sys.platform != "linux":
+        yield lambda: None
+        return
+    with metrics_socket(options) as metrics:
+
+        def about() -> About:
+            return about_plan(plan, path, device(), "fusepy", metrics)
+
+        def device() -> str:
+            mount = mounted_at(path)
+            return mount.device if mount else ""
+
+        with InsideReporter(Asked(about, board, metrics), failures.tick) as reporter:
+            yield lambda: reporter.start(device())
 
 
 def _import_fusepy() -> ModuleType:
@@ -109,7 +146,9 @@ class _Operations:
 
     use_ns = True
 
-    def __init__(self, tree: Sequence[Node], pool: SourcePool) -> None:
+    def __init__(self, tree: Sequence[Node], pool: SourcePool, board: Board) -> None:
+        # libfuse makes threads as it needs them, so one row is all theirs.
+        self._row, self._counting = board.row(0), Lock()
         self._tree = tree
         self._pool = pool
         self._nodes = {f"/{_transport(node.entry.path)}": node for node in tree}
@@ -117,7 +156,20 @@ class _Operations:
         self.started: Callable[[], None] = lambda: None
 
     def __call__(self, operation: str, *arguments: Any) -> Any:  # noqa: ANN401 - as fusepy calls it
-        return getattr(self, operation)(*arguments)
+        number = _NUMBERS.get(operation, 0)
+        try:
+            answer = getattr(self, operation)(*arguments)
+        except OSError as error:
+            # A name that does not exist is an answer.
+            self._count(number, 0 if error.errno == errno.ENOENT else error.errno or errno.EIO)
+            raise
+        self._count(number, read=answer if operation == "read" else None)
+        return answer
+
+    def _count(self, number: int, error: int = 0, read: int | None = None) -> None:
+        with self._counting:
+            self._row.take()
+            self._row.done(number, error, read)
 
     def init(self, _path: str) -> None:
         """Say that the kernel has begun to ask."""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from remapfs import __version__
 from remapfs.errors import RuntimeFailure
+from remapfs.observe.answering import Asked, about_plan, metrics_socket
 from remapfs.observe.events import event
-from remapfs.observe.place import written
-from remapfs.observe.report import About, rules_digest
 from remapfs.observe.report import how as describe
-from remapfs.observe.reporter import Asked, Reporter
+from remapfs.observe.reporter import Reporter
 from remapfs.present.fuse.live import LiveMount
 from remapfs.present.fuse.successor import ROOM, forget, keep, succeed
 from remapfs.present.fuse.threads import resend
@@ -27,8 +24,7 @@ from remapfs.present.supervise.signals import SignalQueue
 from remapfs.present.supervise.systemd import Manager
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from remapfs.plan.model import Plan
     from remapfs.present.options import MountOptions
@@ -48,9 +44,10 @@ def serve(plan: Plan, mountpoint: str, options: MountOptions, on_ready: Callable
     """
     manager = Manager.take_from(os.environ)
     # From before the mount on, so that no signal can end the process with the mount left behind.
-    with SignalQueue((*ENDING, LEAVING)) as signals, _listen(options) as metrics:
+    with SignalQueue((*ENDING, LEAVING)) as signals, metrics_socket(options) as metrics:
         held = _hold(plan, mountpoint, options, manager)
-        asked = Asked(partial(_about, plan, held.live, metrics), held.live.board, metrics)
+        about = partial(about_plan, plan, held.live.path, held.live.identity, "fuse", metrics)
+        asked = Asked(about, held.live.board, metrics)
         reporter = Reporter(held.live.identity, asked)
         supervisor = _Supervisor(held, reporter, signals, manager, on_ready)
         leaves = False
@@ -237,29 +234,3 @@ class _Supervisor:
                 self._signals.take()
             if not last:
                 os.kill(worker.pid, signal.SIGKILL)
-
-
-@contextmanager
-def _listen(options: MountOptions) -> Iterator[socket.socket | None]:
-    """Have the socket on which metrics are asked for, if they are."""
-    if options.metrics is None:
-        yield None
-        return
-    from remapfs.observe.metrics import listen  # noqa: PLC0415 - start-up time: few mounts want it
-
-    with listen(options.metrics) as listening:
-        yield listening
-
-
-def _about(plan: Plan, live: LiveMount, metrics: socket.socket | None) -> About:
-    """Say what is mounted; it takes a moment, as all that remapfs wrote is hashed."""
-    return About(
-        live.path,
-        live.identity,
-        plan.root,
-        "fuse",
-        __version__,
-        len(plan.rules),
-        rules_digest(plan),
-        written(metrics) if metrics else "",
-    )
