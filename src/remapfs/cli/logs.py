@@ -43,7 +43,7 @@ def log_handler(
             handler.ident = f"{LOGGER.name}: " if form is LogForm.JSON else ""
             handler.setFormatter(_Lines(_TAGGED, form, priorities=False))
         else:
-            handler.setFormatter(_Lines(_TEXT, form, priorities=_journal()))
+            handler.setFormatter(_Lines(_TEXT, form, priorities=is_journal()))
         return handler
     try:
         handler = logging.FileHandler(file)
@@ -99,7 +99,7 @@ def _priority(level: int) -> int:
     return next((number for least, number in _PRIORITIES if level >= least), _DEBUG)
 
 
-def _journal() -> bool:
+def is_journal() -> bool:
     """Whether stderr is the journal: systemd says which stream it is, and others may stand there by now."""
     told = os.environ.get("JOURNAL_STREAM", "")
     try:

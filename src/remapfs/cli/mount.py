@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from remapfs.cli import output
 from remapfs.cli.background import in_background
 from remapfs.cli.logs import log_handler, log_to
-from remapfs.cli.observing import Observing, asks_how_to_observe, record_erofs
+from remapfs.cli.observing import Observing, asks_how_to_observe, record_erofs, warn
 from remapfs.cli.planning import Asked, asks_for_a_plan
 from remapfs.errors import RemapError
 from remapfs.observe.events import event
@@ -83,9 +82,12 @@ def mount(  # noqa: PLR0913  # one argument an option
     plan = asked.plan(source)
     allow_other = allow_other or (os.geteuid() == 0 and not private)
     options = MountOptions(allow_other=allow_other, threads=threads, metrics=observing.metrics)
-    output.findings(plan.findings, only=Kind.WARNED, err=True)
+    if not background:
+        log_to(log_handler(log_file, logging.StreamHandler, observing.form))
+    warnings = [finding for finding in plan.findings if finding.kind is Kind.WARNED]
     if options.allow_other:
-        _warn_of_closed(plan)
+        warnings += _closed(plan)
+    warn(warnings, observing, background=background)
     _check_fits(presenter, image_dir, observing)
     chosen = presenter == "auto"
     if chosen:
@@ -106,7 +108,6 @@ def mount(  # noqa: PLR0913  # one argument an option
     line = _start_line(plan, mountpoint, presenter)
     if presenter == "fuse" and not chosen and _erofs_looks_possible(plan):
         line += "; --presenter erofs would be faster here, if no reader uses O_DIRECT"
-    log_to(log_handler(log_file, logging.StreamHandler, observing.form))
     plan = plan.without_names()
 
     def ready() -> None:
@@ -169,13 +170,14 @@ def _fastest(why_no_erofs: str | None) -> tuple[str, str]:
     return "fusepy", f"/dev/fuse does not exist, and {why_no_erofs}"
 
 
-def _warn_of_closed(plan: Plan) -> None:
+def _closed(plan: Plan) -> list[Finding]:
     """Say so where the source is open to all but a directory above it, and so the mount, is not."""
     everyone = 0o005
     open_to_all = os.stat(plan.root).st_mode & everyone == everyone
     if open_to_all and plan.directories[0].attributes.mode & everyone != everyone:
         text = "not every user can enter: a directory above the source does not let everyone through"
-        output.findings([Finding(Kind.LEFT, plan.root, text)], err=True)
+        return [Finding(Kind.LEFT, plan.root, text)]
+    return []
 
 
 def _start_line(plan: Plan, mountpoint: str, presenter: str) -> str:

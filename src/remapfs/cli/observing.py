@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from remapfs.cli.logs import LogForm
+from remapfs.cli import output
+from remapfs.cli.logs import LogForm, is_journal
+from remapfs.observe.events import event
+from remapfs.present.options import LOGGER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from remapfs.plan import Plan
+    from remapfs.plan import Finding, Plan
 
 _Command = TypeVar("_Command", bound="Callable[..., object]")
 
@@ -56,6 +59,16 @@ def asks_how_to_observe(command: _Command) -> _Command:
     ):
         wrapped = option(wrapped)
     return wrapped  # type: ignore[return-value]  # a command stays a command
+
+
+def warn(found: Sequence[Finding], observing: Observing, *, background: bool) -> None:
+    """Show findings to a person, or log them where programs read stderr."""
+    if background or (observing.form is LogForm.TEXT and not is_journal()):
+        output.findings(found, err=True)
+        return
+    for finding in found:
+        told = event("finding", kind=finding.kind.value, file=finding.file)
+        LOGGER.warning("%s %s: %s", finding.kind, finding.file, finding.text, extra=told)
 
 
 def record_erofs(plan: Plan, mountpoint: str) -> None:
