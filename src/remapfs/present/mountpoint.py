@@ -11,6 +11,8 @@ import stat
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from remapfs.errors import RemapError, RuntimeFailure
@@ -27,6 +29,8 @@ _LISTED: Final = "remapfs mounts are listed by: findmnt -t fuse.remapfs,erofs"
 _MOUNTINFO: Final = Path("/proc/self/mountinfo")
 _ESCAPE: Final = re.compile(rb"\\([0-7]{3})")
 _DEVICE: Final = "/dev/fuse"
+# A server that serves answers at once; one that is being replaced does in less than this.
+_ANSWER_SECONDS: Final = 2.0
 _CONTAINER: Final = "docker run --device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined"
 # From include/uapi/linux/mount.h, and include/linux/fs.h for the last three.
 _MS_RDONLY: Final = 1
@@ -137,11 +141,22 @@ def unmount(mountpoint: str) -> None:
     if mount.kind == EROFS and os.geteuid() != 0:
         raise RemapError(f"only root can unmount {path}, an {EROFS} mount", f"sudo remapfs umount {path}")
     try:
-        release(path, lazy=is_dead(path))
+        _release_or_clear(path)
     except OSError as error:
         if error.errno == errno.EBUSY:
             raise RuntimeFailure(f"{path} is in use", f"see who uses it: fuser -vm {path}") from None
         raise RuntimeFailure(f"cannot unmount {path}: {error.strerror}") from error
+
+
+def _release_or_clear(path: str) -> None:
+    """Unmount what is not in use, and what is in use but dead."""
+    try:
+        # Without asking the mount, for asking a server that is stopped would make the mount one in use.
+        release(path, lazy=False)
+    except OSError as error:
+        if error.errno != errno.EBUSY or not is_dead(path):
+            raise
+        release(path, lazy=True)
 
 
 def release(path: str, *, lazy: bool) -> None:
@@ -206,7 +221,17 @@ def mount_as_root(device: int, path: str, source: str, options: str) -> None:
 
 
 def is_dead(path: str) -> bool:
-    """Whether the connection of the mount at `path` has ended; it waits for the server if there is one."""
+    """Whether the connection of the mount at `path` has ended; a server that does not answer is not dead."""
+    answers: SimpleQueue[bool] = SimpleQueue()
+    # A thread, for a server that is stopped lets nobody go who asks it.
+    Thread(target=lambda: answers.put(_is_not_connected(path)), daemon=True).start()
+    try:
+        return answers.get(timeout=_ANSWER_SECONDS)
+    except Empty:
+        return False
+
+
+def _is_not_connected(path: str) -> bool:
     try:
         # Not stat: the kernel may have its answer from before.
         os.statvfs(path)
