@@ -1,4 +1,4 @@
-"""Numbers and lists as messages write them."""
+"""Numbers, lists and names as messages write them."""
 
 from __future__ import annotations
 
@@ -17,3 +17,12 @@ def some(items: Sequence[str], most: int) -> str:
     """Write the first `most` items and how many more there are."""
     more = f" and {len(items) - most:,} more" if len(items) > most else ""
     return ", ".join(items[:most]) + more
+
+
+def printable(text: str) -> str:
+    """Write characters that a terminal would obey, and those that begin a line, as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text
+    )

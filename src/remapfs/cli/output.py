@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from remapfs.plan.model import Kind
+from remapfs.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +38,7 @@ def findings(found: Iterable[Finding], *, only: Kind | None = None, err: bool = 
     for (kind, text), files in grouped.items():
         where = files[0] if len(files) == 1 else f"{len(files)} files ({files[0]}, …)"
         label = click.style(f"{kind:<7}", fg=_COLOURS[kind])
-        click.echo(f"{label} {where}: {text}", err=err, color=None if coloured(err=err) else False)
+        _say(f"{label} {printable(where)}: {printable(text)}", err=err)
 
 
 def size(number: int) -> str:
@@ -75,6 +76,15 @@ def _labelled(label: str, colour: str, text: str) -> None:
     lines = text.split("\n")
     head = click.style(f"{label}:", fg=colour, bold=True) if coloured(err=True) else f"{label}:"
     indent = " " * 7
-    click.echo(f"{head}{' ' * (len(indent) - len(label) - 1)}{lines[0]}", err=True)
+    _say(f"{head}{' ' * (len(indent) - len(label) - 1)}{printable(lines[0])}", err=True)
     for line in lines[1:]:
-        click.echo(indent + line, err=True)
+        _say(indent + printable(line), err=True)
+
+
+def _say(line: str, *, err: bool) -> None:
+    try:
+        click.echo(line, err=err, color=None if coloured(err=err) else False)
+    except OSError:
+        # A stderr that takes nothing, such as a log on a full disk, is no reason to stop.
+        if not err:
+            raise

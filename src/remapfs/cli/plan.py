@@ -12,7 +12,7 @@ import click
 from remapfs.cli import output
 from remapfs.cli.planning import Asked, asks_for_a_plan
 from remapfs.plan import Literal, Plan, Summary, dump, summarise
-from remapfs.words import count
+from remapfs.words import count, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -81,12 +81,13 @@ def _show(made: Plan, limit: int | None) -> None:
         _heading(f"rules that matched: {len(hits)} of {len(made.rules)}")
         width = max(len(f"{rule.hits:,}") for rule in hits)
         for rule in hits:
-            click.echo(f"  {rule.hits:>{width},}   {rule.text}   ({rule.rule})")
+            click.echo(f"  {rule.hits:>{width},}   {printable(rule.text)}   ({printable(rule.rule)})")
     for rewrite in made.rewrites:
         _heading(f"{rewrite.path}:")
         for line in _diff(rewrite, limit):
             colour = _COLOURS.get(line[:1]) if output.coloured() else None
-            click.echo("  " + click.style(line, fg=colour) if colour else f"  {line}")
+            shown = printable(line)
+            click.echo("  " + click.style(shown, fg=colour) if colour else f"  {shown}")
     if made.findings:
         _heading("findings:")
         output.findings(made.findings)
@@ -96,7 +97,9 @@ def _show(made: Plan, limit: int | None) -> None:
 def _groups(groups: Iterable[NamePattern]) -> None:
     rows = [
         (
-            group.before + (f" → {group.after}" if group.after not in (None, group.before) else ""),
+            printable(
+                group.before + (f" → {group.after}" if group.after not in (None, group.before) else "")
+            ),
             count(group.tensors, "tensor").replace(",", ""),
             output.size(group.length),
         )
@@ -108,6 +111,7 @@ def _groups(groups: Iterable[NamePattern]) -> None:
 
 
 def _heading(text: str) -> None:
+    text = printable(text)
     click.echo(click.style(text, bold=True) if output.coloured() else text)
 
 

@@ -72,13 +72,15 @@ def refused(shards: Iterable[PlannedShard], rules: Sequence[Refuse], *, force: b
     for because, hits in found.items():
         refusal = f"{count(len(hits), 'tensor')} cannot be loaded"
         lines = [f"{pattern}   ({number})" for pattern, number in by_module(name for _, name in hits)]
-        text.append("\n".join([f"{refusal}: {because}", *lines]))
+        text += [f"{refusal}: {because}", *lines]
         files = sorted({path for path, _ in hits})
         where = files[0] if len(files) == 1 else f"{len(files)} shards"
         findings.append(Finding(Kind.WARNED, where, f"{refusal}: {', '.join(lines)}: {because}"))
     if text and not force:
         raise RemapError(
-            "\n".join(text), "; ".join([*filter(None, hints), "to present them all the same: --force"])
+            text[0],
+            "; ".join([*filter(None, hints), "to present them all the same: --force"]),
+            lines=text[1:],
         )
     return findings
 
@@ -153,10 +155,12 @@ def _check_collisions(shards: Sequence[PlannedShard], steps: Sequence[Step]) -> 
                 if (maker := _maker(name, new, steps))
             ]
             raise RemapError(
-                f"two tensors would both be named '{new}':\n"
-                f"{first:<{width}}   in {other.shard.file.path}\n"
-                f"{old:<{width}}   in {planned.shard.file.path}",
+                f"two tensors would both be named '{new}':",
                 f"{' and '.join(makers)}; was this checkpoint already renamed?",
+                lines=[
+                    f"{first:<{width}}   in {other.shard.file.path}",
+                    f"{old:<{width}}   in {planned.shard.file.path}",
+                ],
             )
     if not shared:
         return []

@@ -8,6 +8,7 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from remapfs.plan.extents import Literal
+from remapfs.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ def dump(plan: Plan) -> Iterator[str]:
         if rule.hits:
             yield f"rule {rule.rule}: {rule.hits}"
     for finding in plan.findings:
-        yield f"finding {finding.kind} {_quote(finding.file)}: {finding.text}"
+        yield f"finding {finding.kind} {_quote(finding.file)}: {printable(finding.text)}"
 
 
 def _extent(extent: Extent, root: str) -> str:

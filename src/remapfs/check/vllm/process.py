@@ -164,8 +164,9 @@ class _Heard:
                 )
             case _:
                 raise RuntimeFailure(
-                    f"vLLM's process ended {_ending(status)} without an answer; its end:\n{_tail(log)}",
+                    f"vLLM's process ended {_ending(status)} without an answer; its end:",
                     "run the check once more; if it stays so, report it with these lines",
+                    lines=_tail(log),
                 )
 
 
@@ -190,7 +191,7 @@ def _ending(status: int) -> str:
     return f"with status {status}"
 
 
-def _tail(log: str) -> str:
+def _tail(log: str) -> list[str]:
     with open(log, encoding="utf-8", errors="replace") as stream:
         lines = [line.rstrip() for line in stream if line.strip()]
-    return "\n".join(f"  {line[:300]}" for line in lines[-_LAST_LINES:])
+    return [f"  {line[:300]}" for line in lines[-_LAST_LINES:]]
