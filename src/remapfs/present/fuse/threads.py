@@ -33,6 +33,9 @@ _ENDED: Final = frozenset({errno.ENODEV, errno.ECONNABORTED})
 # Of fuse_in_header and fuse_out_header.
 _OPCODE: Final = struct.Struct("=4xI")
 _ERRNO: Final = struct.Struct("=4xi")
+# An enum's member, or a struct's size, takes longer to look up than to use.
+_READ: Final = int(Opcode.READ)
+_HEADER: Final = wire.OUT_HEADER.size
 
 
 class ServingThreads:
@@ -154,11 +157,13 @@ class _Answering:
 
 def _count(row: Row, request: memoryview, answer: memoryview | bytes | None) -> None:
     (opcode,) = _OPCODE.unpack_from(request)
-    if answer is None:
+    # Only what has an errno is bytes: a reply with a body is a part of a buffer.
+    if isinstance(answer, bytes):
+        row.done(opcode, -_ERRNO.unpack_from(answer)[0])
+    elif opcode == _READ and answer is not None:
+        row.done(opcode, 0, len(answer) - _HEADER)
+    else:
         row.done(opcode)
-        return
-    (number,) = _ERRNO.unpack_from(answer)
-    row.done(opcode, -number, len(answer) - wire.OUT_HEADER.size if opcode == Opcode.READ else None)
 
 
 def _refused(error: OSError) -> None:
