@@ -23,7 +23,7 @@ _TENSOR = 16 * _MIB
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint; for each file of its mount the SHA-256 of the whole, and for the shard that of each MiB."""
+    """A checkpoint, the SHA-256 of each file of its mount, and that of each MiB of the shard."""
 
     path: Path
     hashes: dict[str, str]

@@ -115,10 +115,11 @@ class Container:
     @contextmanager
     def reader(self, path: str) -> Iterator[Callable[[], str]]:
         """Hold a file open inside; each call reads the next MiB and gives its SHA-256, or the error."""
-        # `dd` takes the shell's descriptor, so that all reads are of one open file.
+        # `dd` takes the shell's descriptor, so that all reads are of one open file. It reads by pages, as a
+        # larger read that fails in the middle gives what it has.
         script = (
             f"exec 3<{path}; while read line; do "
-            "if dd bs=1M count=1 iflag=fullblock <&3 2>/tmp/errors >/tmp/part; then sha256sum </tmp/part; "
+            "if dd bs=4k count=256 <&3 2>/tmp/errors >/tmp/part; then sha256sum </tmp/part; "
             "else tail -n 1 /tmp/errors; fi; done"
         )
         command = ["docker", "exec", "-i", self.name, "sh", "-c", script]

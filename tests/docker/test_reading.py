@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from docker_checkpoint import PRESET, SHARD
@@ -95,11 +96,10 @@ def test_a_new_mount_replaces_the_old_one_inside(
         assert container.sh("ls /models/v4") == ""
         with serving(checkpoint.path, models / "v4", PRESET):
             assert differing(container.hashes("/models/v4"), checkpoint.hashes) == {}
-            found = [read() for _ in checkpoint.parts[1:]]
-            assert DEAD in found[-1]
-            assert all(
-                got == part or DEAD in got for got, part in zip(found, checkpoint.parts[1:], strict=True)
-            )
+            # What the kernel had read ahead is still right.
+            found = list(takewhile(lambda text: DEAD not in text, (read() for _ in checkpoint.parts[1:])))
+            assert found == list(checkpoint.parts[1 : 1 + len(found)])
+            assert len(found) < len(checkpoint.parts) - 1
 
 
 def test_a_dead_mount_inside_is_mended_from_outside(
@@ -109,7 +109,7 @@ def test_a_dead_mount_inside_is_mended_from_outside(
     with docker.container("-v", f"{models}:/models:ro,rslave") as container:
         with serving(checkpoint.path, models / "v4", PRESET) as mount:
             mount.kill_all()
-            assert DEAD in container.sh("cat /models/v4/config.json")
+            assert DEAD in container.sh(f"cat /models/v4/{SHARD} >/dev/null")
             assert DEAD in container.sh("stat -f /models/v4")
             assert remapfs("umount", models / "v4").returncode == 0
             assert container.sh("ls /models/v4") == ""
