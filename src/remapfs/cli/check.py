@@ -95,7 +95,7 @@ def check(  # noqa: PLR0913  # one argument an option
             write_report(page, made, answer, found)
     if as_json:
         told = [_as_json(answer, found) for _, answer, found in answers]
-        click.echo(json.dumps(told if len(references) > 1 else told[0], indent=2, ensure_ascii=False))
+        click.echo(json.dumps(told if len(references) > 1 else told[0], indent=2))
     else:
         for reference, answer, found in answers:
             _show(answer, found, shlex.join(["remapfs", "suggest", source, reference]))

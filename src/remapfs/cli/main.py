@@ -22,6 +22,7 @@ _COMMANDS: Final = {
     "check": "Say whether it would load, before it is loaded.",
     "suggest": "Write the rules that lead from one checkpoint's names to another's.",
     "presets": "List the presets, or print one.",
+    "install-units": "Put units for systemd, and what fstab needs, in place.",
     "demo": "Make a small checkpoint, mount it, compare every tensor, leave nothing.",
 }
 _INTERRUPTED: Final = 130
@@ -67,6 +68,8 @@ class _Commands(click.Group):
                 from remapfs.cli.suggest import suggest as command  # noqa: PLC0415
             case "presets":
                 from remapfs.cli.presets import presets as command  # noqa: PLC0415
+            case "install-units":
+                from remapfs.cli.install_units import install_units as command  # noqa: PLC0415
             case "demo":
                 from remapfs.cli.demo import demo as command  # noqa: PLC0415
             case _:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from remapfs.cli.background import in_background
+from remapfs.cli.config import takes_a_config
 from remapfs.cli.logs import log_handler, log_to
 from remapfs.cli.observing import Observing, asks_how_to_observe, record_erofs, warn
 from remapfs.cli.planning import Asked, asks_for_a_plan
@@ -28,6 +29,7 @@ Examples:
   remapfs mount /data/DeepSeek-V4-NVFP4 /mnt/v4 --preset deepseek-v4
   remapfs mount /data/DeepSeek-V4-NVFP4 /mnt/v4 --rules my-rules.toml --background
   remapfs mount ~/checkpoint ~/mnt --preset deepseek-v4 --allow-other
+  remapfs mount --config /etc/remapfs/v4.toml
 """
 
 
@@ -57,6 +59,7 @@ Examples:
 )
 @asks_how_to_observe
 @click.option("--log", "log_file", metavar="FILE", help="Write the log there instead of stderr (or syslog).")
+@takes_a_config
 def mount(  # noqa: PLR0913  # one argument an option
     source: str,
     mountpoint: str,

@@ -60,7 +60,7 @@ def plan(  # noqa: PLR0913  # one argument an option
         for line in dump(made):
             click.echo(line)
     elif as_json:
-        click.echo(json.dumps(_as_json(made), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(_as_json(made), indent=2))
     else:
         _show(made, limit=None if full_diff else _DIFF_LINES)
 

@@ -55,7 +55,7 @@ def suggest(source: str, reference: str, target: str | None, mode: str, *, as_js
     """
     with no_collector():
         found = _suggest(source, reference, mode)
-    text = json.dumps(_as_json(found), indent=2, ensure_ascii=False) if as_json else toml(found).rstrip("\n")
+    text = json.dumps(_as_json(found), indent=2) if as_json else toml(found).rstrip("\n")
     if target is None:
         click.echo(text)
     else:

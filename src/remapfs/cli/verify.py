@@ -78,7 +78,7 @@ def tell(answer: Equal | Difference, *, as_json: bool, sample: int | Share | Non
     """Print what was found; exits with code 1 at a difference."""
     equal = isinstance(answer, Equal)
     if as_json:
-        click.echo(json.dumps({"equal": equal, **asdict(answer)}, indent=2, ensure_ascii=False))
+        click.echo(json.dumps({"equal": equal, **asdict(answer)}, indent=2))
     else:
         click.echo(_line(answer, sample))
     if not equal:

@@ -148,6 +148,14 @@ def unmount(mountpoint: str) -> None:
         raise RuntimeFailure(f"cannot unmount {path}: {error.strerror}") from error
 
 
+def clear_dead(mountpoint: str) -> None:
+    """Clear the mount of ours at `mountpoint` if nobody serves it; do nothing about anything else."""
+    path = resolve(mountpoint)
+    mount = mounted_at(path)
+    if mount is not None and mount.kind == FILESYSTEM_TYPE and is_dead(path):
+        release(path, lazy=True)
+
+
 def _release_or_clear(path: str) -> None:
     """Unmount what is not in use, and what is in use but dead."""
     try:

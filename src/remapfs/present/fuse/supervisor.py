@@ -14,6 +14,7 @@ from remapfs.observe.answering import Asked, about_plan, metrics_socket
 from remapfs.observe.events import event
 from remapfs.observe.report import how as describe
 from remapfs.observe.reporter import Reporter
+from remapfs.present.fuse import probe
 from remapfs.present.fuse.live import LiveMount
 from remapfs.present.fuse.successor import ROOM, forget, keep, succeed
 from remapfs.present.fuse.threads import resend
@@ -117,6 +118,7 @@ class _Supervisor:
         self._alive = manager.watchdog / 2 if manager.watchdog else None
         self._on_ready: Callable[[], None] | None = on_ready
         self._worker: Worker | None = None
+        self._probe: probe.Probe | None = None
 
     def run(self) -> signal.Signals | None:
         """Start one server after the other; give the signal that asks to stop, or None after an unmount."""
@@ -162,6 +164,7 @@ class _Supervisor:
     def end(self) -> None:
         """End the mount and the server, whatever state they are in."""
         self._reporter.stop()
+        self._stop_probe()
         self._manager.tell("STOPPING=1")
         if self._held.record is not None:
             forget(self._manager)
@@ -178,6 +181,7 @@ class _Supervisor:
     def leave(self) -> None:
         """End the server only: the service manager keeps the mount, and readers wait for the next start."""
         self._reporter.stop()
+        self._stop_probe()
         self._manager.tell("STOPPING=1")
         if self._worker:
             os.kill(self._worker.pid, signal.SIGKILL)
@@ -188,22 +192,39 @@ class _Supervisor:
         """Wait for a signal or for the server's death; give the seconds for which it served."""
         begin: float | None = None
         while True:
-            told = self._signals.wait((worker.lifeline, self._reporter.lifeline), self._alive)
+            looking = self._probe.lifeline if self._probe else -1
+            told = self._signals.wait((worker.lifeline, self._reporter.lifeline, looking), self._alive)
             for number in self._signals.take():
                 return number
             if self._alive:
                 self._manager.tell("WATCHDOG=1")
             if self._reporter.lifeline in told:
                 self._reporter.restart(self._let_go)
+            if looking in told:
+                self._announce()
             if worker.lifeline not in told:
                 continue
             if not os.read(worker.lifeline, 1):
                 return 0.0 if begin is None else monotonic() - begin
             begin = monotonic()
-            if self._on_ready:
-                self._on_ready()
-                self._on_ready = None
-                self._manager.tell("READY=1", f"STATUS={self._live.path}: mounted")
+            if self._on_ready and self._probe is None:
+                self._probe = probe.start(self._live.path, self._let_go)
+
+    def _announce(self) -> None:
+        """Say that the mount answers, now that another process has read it, or end it if none can."""
+        looked, self._probe = self._probe, None
+        said = looked.end() if looked else probe.DONE
+        if said != probe.DONE:
+            raise RuntimeFailure(f"the mount cannot be read: {said}", "the log says what failed below it")
+        if self._on_ready:
+            self._on_ready()
+            self._on_ready = None
+            self._manager.tell("READY=1", f"STATUS={self._live.path}: mounted")
+
+    def _stop_probe(self) -> None:
+        if self._probe:
+            self._probe.stop()
+            self._probe = None
 
     def _let_go(self) -> None:
         """Let go of all that keeps the mount alive; in a child that does not serve it."""

@@ -1,0 +1,1 @@
+"""Running as a service: a configuration file for a mount, units for systemd, and what fstab calls."""
