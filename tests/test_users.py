@@ -36,13 +36,14 @@ def source() -> Iterator[Path]:
     """Make a checkpoint that everyone may enter, with one shard for all and one for its group."""
     root = Path(tempfile.mkdtemp(prefix="remapfs-users-"))
     root.chmod(0o755)
-    folder = root / "checkpoint"
-    folder.mkdir(mode=0o755)
+    folder = root / "snapshots" / "main"
+    folder.mkdir(mode=0o755, parents=True)
     for name, mode in (("open", 0o644), ("closed", 0o640)):
         path = folder / f"{name}.safetensors"
         path.write_bytes(shard({"tensors": [[name, "U8", [4]]]}))
         path.chmod(mode)
     yield folder
+    root.chmod(0o755)
     shutil.rmtree(root)
 
 
@@ -76,7 +77,7 @@ def test_a_directory_above_the_source_guards_the_mount(source: Path, presenter: 
 
 def test_a_link_leads_to_no_more_than_its_target(source: Path, presenter: str) -> None:
     """A link into a closed directory shows its target, to those only who could have followed it."""
-    vault = source.parent / "vault"
+    vault = source.parent.parent / "blobs"
     vault.mkdir(mode=0o700)
     shutil.move(source / "open.safetensors", vault / "blob")
     (source / "open.safetensors").symlink_to(vault / "blob")

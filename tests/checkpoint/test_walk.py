@@ -65,26 +65,24 @@ def test_links_are_followed(tmp_path: Path) -> None:
     """A file's source is what it points to in the end; a directory appears under each of its names."""
     (tmp_path / "blobs").mkdir()
     (tmp_path / "blobs" / "f00").write_text("content")
-    root = tmp_path / "snapshot"
-    root.mkdir()
-    (root / "model").symlink_to("../blobs/f00")
-    (root / "again").symlink_to("model")
-    (root / "one").symlink_to("../blobs")
-    (root / "two").symlink_to("../blobs")
-    listing = listed(root)
-    assert [file.path for file in listing.files] == ["again", "model", "one/f00", "two/f00"]
+    (tmp_path / "model").symlink_to("blobs/f00")
+    (tmp_path / "again").symlink_to("model")
+    (tmp_path / "one").symlink_to("blobs")
+    (tmp_path / "two").symlink_to(tmp_path / "blobs")
+    listing = listed(tmp_path)
+    assert [file.path for file in listing.files] == ["again", "blobs/f00", "model", "one/f00", "two/f00"]
     assert {file.source.path for file in listing.files} == {os.path.realpath(tmp_path / "blobs" / "f00")}
 
 
 def test_a_link_out_of_a_closed_directory_keeps_it_closed(tmp_path: Path) -> None:
     """The target is open, but nobody else could reach it."""
-    closed = tmp_path / "closed"
+    closed = tmp_path / "blobs"
     closed.mkdir()
     (closed / "f").write_text("x")
     (closed / "f").chmod(0o644)
-    root = tmp_path / "root"
-    root.mkdir()
-    (root / "f").symlink_to("../closed/f")
+    root = tmp_path / "snapshots" / "main"
+    root.mkdir(parents=True)
+    (root / "f").symlink_to("../../blobs/f")
     closed.chmod(0o700)
     assert listed(root).files[0].attributes.mode == 0o400
 

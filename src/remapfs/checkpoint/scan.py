@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import posixpath
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from remapfs.checkpoint.header import HUB_MAX_HEADER, LENGTH_BYTES, MAX_HEADER, Header, parse_header
 from remapfs.checkpoint.index import SUFFIX, IndexMode, parse_index, reconcile
 from remapfs.checkpoint.model import Checkpoint, File, Index, Note, Shard
+from remapfs.checkpoint.source import ChangedError, check_unchanged, open_source
 from remapfs.checkpoint.walk import walk
 from remapfs.errors import RemapError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 SHARD_SUFFIX = ".safetensors"
 CONFIGS = ("config.json", "hf_quant_config.json")
@@ -70,7 +72,7 @@ def read_checkpoint(
 def read_header(file: File) -> Header:
     """Read one shard's header; raises RemapError that says what the file is instead, where it is no shard."""
     try:
-        with open(file.source.path, "rb") as shard:
+        with _open(file) as shard:
             start = shard.read(LENGTH_BYTES)
             length = int.from_bytes(start, "little")
             size = file.source.size
@@ -83,10 +85,22 @@ def read_header(file: File) -> Header:
 
 def _read(file: File) -> bytes:
     try:
-        with open(file.source.path, "rb") as stream:
+        with _open(file) as stream:
             return stream.read()
     except OSError as error:
         raise RemapError(f"cannot read {file.path}: {error.strerror}", "check its permissions") from None
+
+
+@contextmanager
+def _open(file: File) -> Iterator[BinaryIO]:
+    """Open the file that was listed, and refuse what is another one, before it is read or after."""
+    try:
+        descriptor = open_source(file.source)
+        with open(descriptor, "rb") as stream:
+            yield stream
+            check_unchanged(file.source, descriptor)
+    except ChangedError as error:
+        raise RemapError(f"{file.path} {error}", "plan again once the checkpoint is complete") from None
 
 
 def _scope(

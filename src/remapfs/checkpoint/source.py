@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import os
+import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Final
 
-if TYPE_CHECKING:
-    import os
+# openat2(2): the same number on every architecture; struct open_how is flags, mode, resolve.
+_OPENAT2: Final = 437
+_OPEN_HOW: Final = struct.Struct("=QQQ")
+_RESOLVE_NO_SYMLINKS: Final = 0x04  # include/uapi/linux/openat2.h
+_AT_FDCWD: Final = -100
+_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+class ChangedError(Exception):
+    """A file that is not what it was when it was planned: the text says in what it differs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +51,55 @@ class Source:
             ("device", self.dev, now.st_dev),
         )
         return ", ".join(f"{field} was {was}, is {found}" for field, was, found in pairs if was != found)
+
+
+def open_source(source: Source) -> int:
+    """Open a source for reading, and return the descriptor.
+
+    Raises OSError if it cannot be opened, and ChangedError if its path leads to another file by now. A link
+    that was put in its place, or in that of a directory above it, is not followed.
+    """
+    try:
+        descriptor = _open_without_links(source.path)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ChangedError("changed since it was planned: its path leads through a link now") from None
+        raise
+    try:
+        check_unchanged(source, descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _open_without_links(path: str) -> int:
+    how = _OPEN_HOW.pack(_FLAGS, 0, _RESOLVE_NO_SYMLINKS)
+    encoded = os.fsencode(path)
+    number = errno.EINTR
+    while number == errno.EINTR:
+        descriptor = int(
+            _LIBC.syscall(
+                ctypes.c_long(_OPENAT2),
+                ctypes.c_long(_AT_FDCWD),
+                ctypes.c_char_p(encoded),
+                ctypes.c_char_p(how),
+                ctypes.c_size_t(len(how)),
+            )
+        )
+        if descriptor >= 0:
+            return descriptor
+        number = ctypes.get_errno()
+    if number in {errno.ENOSYS, errno.EPERM}:  # before Linux 5.6, and in containers whose filter is that old
+        return os.open(path, _FLAGS)
+    raise OSError(number, os.strerror(number), path)
+
+
+def check_unchanged(source: Source, descriptor: int) -> None:
+    """Raise ChangedError if an open file is not the source any more, as it was planned."""
+    difference = source.changed(os.fstat(descriptor))
+    if difference:
+        raise ChangedError(f"changed since it was planned: {difference}")
 
 
 @dataclass(frozen=True, slots=True)

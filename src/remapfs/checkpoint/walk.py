@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from remapfs.checkpoint.model import File, Folder, Note
 from remapfs.checkpoint.source import Attributes, identify
 from remapfs.errors import RemapError
+from remapfs.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 _READ = 0o444
 _TRAVERSE = 0o111
 _USER_AND_GROUP = 0o110
+# The directories of a repository in the cache of huggingface_hub.
+_SNAPSHOTS = "snapshots"
+_BLOBS = "blobs"
 
 
 @dataclass(slots=True)
@@ -32,8 +36,9 @@ class Listing:
 def walk(root: str, hides: Callable[[str], bool]) -> Listing:
     """List everything below `root`, a resolved path, except the relative paths that `hides` says yes to.
 
-    Symlinks are followed, so that what they point to is presented as it is. Raises RemapError for a dangling
-    link, a directory loop and whatever cannot be listed.
+    Symlinks are followed, so that what they point to is presented as it is. None may lead out of `root`, but
+    from a snapshot of a Hugging Face cache to a file among its blobs. Raises RemapError for one that does, a
+    dangling one, a directory loop and whatever cannot be listed.
     """
     listing = Listing()
     status = os.stat(root)
@@ -82,13 +87,13 @@ def _descend(  # noqa: PLR0913  # one recursion; a class would only rename the a
         if hides(relative):
             listing.hidden.append(relative)
             continue
-        status, target = _resolve(entry, relative)
+        status, target = _resolve(root, entry, relative)
         if stat.S_ISDIR(status.st_mode):
             key = (status.st_dev, status.st_ino)
             if key in above:
                 raise RemapError(
                     f"{relative} is a link to the directory '{above[key]}' that contains it: a loop",
-                    'remove the link, or leave it out with a rule:  [[hide]]  files = ["' + relative + '"]',
+                    f"remove the link, or leave it out with a rule:  {_hidden(relative)}",
                 )
             listing.folders.append(Folder(relative, _attributes(status, _mask(root, target, status))))
             _descend(root, target, relative, {**above, key: relative}, listing, hides)
@@ -99,23 +104,48 @@ def _descend(  # noqa: PLR0913  # one recursion; a class would only rename the a
             listing.notes.append(Note(relative, "is not a regular file and is left out", healed=False))
 
 
-def _resolve(entry: os.DirEntry[str], relative: str) -> tuple[os.stat_result, str]:
+def _resolve(root: str, entry: os.DirEntry[str], relative: str) -> tuple[os.stat_result, str]:
     if not entry.is_symlink():
-        return entry.stat(), entry.path
+        return entry.stat(follow_symlinks=False), entry.path
     try:
         target = os.path.realpath(entry.path, strict=True)
-        return os.stat(target), target
+        status = os.lstat(target)
     except OSError as error:
         raise RemapError(
             f"{relative} is a link to {os.readlink(entry.path)}, which cannot be followed: {error.strerror}",
             "in a Hugging Face cache the blobs must be reachable too: give the directory that holds both, or "
-            'leave the link out with a rule:  [[hide]]  files = ["' + relative + '"]',
+            f"leave the link out with a rule:  {_hidden(relative)}",
         ) from None
+    if not _is_inside(root, target) and not (stat.S_ISREG(status.st_mode) and _is_blob(root, target)):
+        raise RemapError(
+            f"{relative} is a link to {target}, outside the checkpoint: only the snapshots of a Hugging Face "
+            "cache may link to a file outside, among their own blobs",
+            "give the directory that holds both, put the file itself there (a hard link is one), or leave "
+            f"the link out with a rule:  {_hidden(relative)}",
+        )
+    return status, target
+
+
+def _hidden(relative: str) -> str:
+    return f'[[hide]]  files = ["{printable(relative)}"]'
+
+
+def _is_inside(root: str, target: str) -> bool:
+    return target == root or target.startswith(root.rstrip("/") + "/")
+
+
+def _is_blob(root: str, target: str) -> bool:
+    """Whether `root` is in REPOSITORY/snapshots/REVISION, and `target` is in REPOSITORY/blobs."""
+    revision = root
+    while (above := os.path.dirname(revision)) != revision:
+        if os.path.basename(above) == _SNAPSHOTS:
+            return os.path.dirname(target) == os.path.join(os.path.dirname(above), _BLOBS)
+        revision = above
+    return False
 
 
 def _mask(root: str, target: str, status: os.stat_result) -> int:
-    inside = target.startswith(root.rstrip("/") + "/")
-    return 0o777 if inside else reachable(status, _parents(target))
+    return 0o777 if _is_inside(root, target) else reachable(status, _parents(target))
 
 
 def _parents(path: str) -> list[os.stat_result]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from remapfs.checkpoint.source import ChangedError, open_source
 from remapfs.errors import RemapError
 from remapfs.observe.failures import FailureLog
 from remapfs.plan.extents import Literal, Slice
@@ -259,14 +260,11 @@ def sources_of(plan: Plan) -> tuple[Source, ...]:
 
 def _open_verified(source: Source, start: int) -> int:
     try:
-        descriptor = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
+        return open_source(source)
     except OSError as error:
         raise _UnusableError(source, "unreadable", start, f"cannot be opened: {error.strerror}") from error
-    difference = source.changed(os.fstat(descriptor))
-    if difference:
-        os.close(descriptor)
-        raise _UnusableError(source, "changed", start, f"changed since it was planned: {difference}")
-    return descriptor
+    except ChangedError as error:
+        raise _UnusableError(source, "changed", start, str(error)) from error
 
 
 def _raise_limit() -> int:

@@ -7,6 +7,7 @@ import resource
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from remapfs.checkpoint.source import ChangedError, check_unchanged, open_source
 from remapfs.errors import RemapError
 
 if TYPE_CHECKING:
@@ -77,21 +78,18 @@ class OpenSources:
 
 def _open(source: Source) -> int:
     try:
-        descriptor = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
+        return open_source(source)
     except OSError as error:
         raise RemapError(f"{source.path}: cannot be opened: {error.strerror}", _HINT) from error
-    try:
-        _check(source, descriptor)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+    except ChangedError as error:
+        raise RemapError(f"{source.path}: {error}", _HINT) from error
 
 
 def _check(source: Source, descriptor: int) -> None:
-    difference = source.changed(os.fstat(descriptor))
-    if difference:
-        raise RemapError(f"{source.path}: changed since it was planned: {difference}", _HINT)
+    try:
+        check_unchanged(source, descriptor)
+    except ChangedError as error:
+        raise RemapError(f"{source.path}: {error}", _HINT) from error
 
 
 def _read(descriptor: int, part: Slice) -> bytes:
