@@ -106,7 +106,9 @@ def mount(  # noqa: PLR0913  # one argument an option
         return
     serve = _presenter(presenter, image_dir)
     if background:
-        in_background(serve, plan.without_names(), mountpoint, options, log_file, observing.form)
+        # Else the server, forked in here, would have the names as long as it lives.
+        plan = plan.without_names()
+        in_background(serve, plan, mountpoint, options, log_file, observing.form)
         return
     line = _start_line(plan, mountpoint, presenter)
     if presenter == "fuse" and not chosen and _erofs_looks_possible(plan):
