@@ -126,14 +126,14 @@ class _Supervisor:
         # Where it cannot, each server reads from a descriptor that dies with it: what it took then fails,
         # and the kernel repeats by itself what it reads into its cache.
         clone = not resend(self._live.device)
-        restarts, resume, asked = Restarts(), self._held.continued, False
+        restarts, resume = Restarts(), self._held.continued
         while True:
             generation = Generation(self._live, resume, clone, self._held.record, self._reporter)
             self._worker = start(generation, self._signals)
             self._live.board.server_started(self._worker.pid)
-            if not asked:
+            # Once, and again if it was given up before.
+            if self._reporter.lifeline < 0:
                 self._reporter.start(self._let_go)
-                asked = True
             served = self._watch(self._worker)
             if isinstance(served, signal.Signals):
                 return served
