@@ -34,7 +34,7 @@ PATIENCE = 30.0
 FIRST, SECOND = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 TENSOR = 6 << 20
 HEADER = 4096
-_READING = Path(__file__).with_name("reading.py")
+READING = Path(__file__).with_name("reading.py")
 _RULES = "[[rename]]\nprefix = 'model.'\nto = 'm.'\n"
 
 
@@ -101,7 +101,7 @@ class Mount:
 
 def read(path: Path, way: str = "read") -> str:
     """Read a file whole, as `reading.py` does."""
-    command = [sys.executable, "-I", str(_READING), way, str(path)]
+    command = [sys.executable, "-I", str(READING), way, str(path)]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if run.returncode < 0:
         return signal.Signals(-run.returncode).name

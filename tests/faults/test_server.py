@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from faults.conftest import FIRST, PATIENCE, SECOND, mounting, read, umount
+from faults.conftest import FIRST, PATIENCE, READING, SECOND, mounting, read, umount
 from faults.memory import limited
+from mounting import remapfs
 from remapfs.present.mountpoint import mounted_at
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def test_a_stopped_mount_makes_readers_wait_and_nothing_fails(checkpoint: Checkp
         ways = ("read", "mmap", "direct")
         readers = [
             subprocess.Popen(
-                [sys.executable, "-I", Path(__file__).with_name("reading.py"), way, mount.path / FIRST],
+                [sys.executable, "-I", READING, way, mount.path / FIRST],
                 stdout=subprocess.PIPE,
                 text=True,
             )
@@ -77,12 +79,14 @@ def test_a_stopped_mount_makes_readers_wait_and_nothing_fails(checkpoint: Checkp
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="fusermount3 asks the mount before it unmounts it")
-def test_a_stopped_mount_can_be_unmounted(checkpoint: Checkpoint) -> None:
-    """`remapfs umount` asks neither supervisor nor server; when they run again, they end with exit code 0."""
+def test_a_stopped_mount_tells_its_state_and_can_be_unmounted(checkpoint: Checkpoint) -> None:
+    """`remapfs status` and `umount` ask nobody who is stopped; those then run again, and end with code 0."""
     with mounting(checkpoint) as mount:
         stopped = (mount.process.pid, mount.server())
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
+        told = remapfs("status", mount.path, "--json")
+        assert (told.returncode, json.loads(told.stdout)["state"]) == (1, "stopped")
         done = umount(mount.path)
         assert done.returncode == 0, done.stderr
         assert mounted_at(str(mount.path)) is None

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from faults.conftest import FIRST, SECOND, mounting, umount, with_rules, write_checkpoint
+from faults.conftest import (
+    FIRST,
+    PATIENCE,
+    READING,
+    SECOND,
+    mounting,
+    umount,
+    with_rules,
+    write_checkpoint,
+)
 from faults.storage import disk, failing, run
 from mounting import missing
 from remapfs.present.mountpoint import mounted_at
@@ -94,6 +106,25 @@ def test_a_source_whose_server_is_gone_is_an_error(checkpoint: Checkpoint, tmp_p
             assert "cannot be read at byte" in line
             assert umount(mount.path).returncode == 0
             assert mounted_at(str(mount.path)) is None
+
+
+@pytest.mark.usefixtures("fuse")
+def test_a_source_that_does_not_answer_makes_its_readers_wait(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    """As a network file system that is cut off for a while; what remapfs holds itself is served meanwhile."""
+    expected = checkpoint.expected()
+    with failing(checkpoint.path, tmp_path) as source:
+        shown = with_rules(source.path, tmp_path)
+        with mounting(shown) as mount:
+            index = mount.read("model.safetensors.index.json")
+            os.kill(source.process.pid, signal.SIGSTOP)
+            command = [sys.executable, "-I", str(READING), "direct", str(mount.path / FIRST)]
+            reader = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            time.sleep(0.5)
+            assert reader.poll() is None
+            assert mount.read("model.safetensors.index.json") == index
+            os.kill(source.process.pid, signal.SIGCONT)
+            assert reader.communicate(timeout=PATIENCE)[0].strip() == expected[FIRST]
+            assert "cannot be read" not in mount.log
 
 
 def _forget(path: Path) -> None:
