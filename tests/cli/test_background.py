@@ -61,9 +61,9 @@ def test_a_server_that_is_ready_is_left_to_serve(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "code"), [("RemapError", 2), ("RuntimeFailure", 1)])
 def test_what_the_server_raises_is_raised_here(tmp_path: Path, kind: str, code: int) -> None:
-    """Message, hint and exit code, whatever characters they have."""
-    assert told(f"raise {kind}('nö\\n\"quoted\"', 'a hint')", tmp_path) == {
-        "message": 'nö\n"quoted"',
+    """Message, hint and exit code, whatever characters and lines they have."""
+    assert told(f"raise {kind}('nö\\r\"quoted\"', 'a hint', ['a line'])", tmp_path) == {
+        "message": 'nö\\r"quoted"\na line',
         "hint": "a hint",
         "code": code,
     }

@@ -13,7 +13,10 @@ from situations import shard
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMANDS = ["mount", "status", "umount", "export", "verify", "plan", "check", "suggest", "presets", "demo"]
+COMMANDS = [
+    *("mount", "status", "umount", "export", "verify", "plan", "check", "suggest", "presets"),
+    *("install-units", "demo"),
+]
 
 
 @pytest.mark.parametrize(
@@ -23,7 +26,7 @@ COMMANDS = ["mount", "status", "umount", "export", "verify", "plan", "check", "s
         (["--nope"], "No such option '--nope'.", "remapfs --help"),
         (["plan"], "Missing argument 'SOURCE'.", "remapfs plan --help"),
         (["mount", "a"], "Missing argument 'MOUNTPOINT'.", "remapfs mount --help"),
-        (["umount"], "Missing argument 'MOUNTPOINT'.", "remapfs umount --help"),
+        (["umount"], "no mount point was given", "remapfs umount MOUNTPOINT"),
         (["demo", "x"], "Got unexpected extra argument (x)", "remapfs demo --help"),
         (["plan", "a", "--index", "none"], "Invalid value for '--index': 'none'", "remapfs plan --help"),
         (["mount", "a", "b", "--threads", "0"], "Invalid value for '--threads': 0", "remapfs mount --help"),

@@ -55,9 +55,9 @@ def in_background(  # noqa: PLR0913  # what the server is given
             "the server ended before the mount answered", "run without --background to see why"
         )
     told = json.loads(answer)
-    raise (RemapError if told["code"] == RemapError.exit_code else RuntimeFailure)(
-        told["message"], told["hint"]
-    )
+    kind = RemapError if told["code"] == RemapError.exit_code else RuntimeFailure
+    message, *lines = told["message"].split("\n")
+    raise kind(message, told["hint"], lines)
 
 
 def _check_answers(mountpoint: str, child: int) -> None:

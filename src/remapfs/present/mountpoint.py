@@ -31,6 +31,7 @@ _ESCAPE: Final = re.compile(rb"\\([0-7]{3})")
 _DEVICE: Final = "/dev/fuse"
 # A server that serves answers at once; one that is being replaced does in less than this.
 _ANSWER_SECONDS: Final = 2.0
+_KERNEL_SECONDS: Final = 0.3
 _CONTAINER: Final = "docker run --device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined"
 # From include/uapi/linux/mount.h, and include/linux/fs.h for the last three.
 _MS_RDONLY: Final = 1
@@ -152,7 +153,8 @@ def clear_dead(mountpoint: str) -> None:
     """Clear the mount of ours at `mountpoint` if nobody serves it; do nothing about anything else."""
     path = resolve(mountpoint)
     mount = mounted_at(path)
-    if mount is not None and mount.kind == FILESYSTEM_TYPE and is_dead(path):
+    # A dead mount says so at once; one that says nothing has its descriptor kept, and will be served again.
+    if mount is not None and mount.kind == FILESYSTEM_TYPE and is_dead(path, _KERNEL_SECONDS):
         release(path, lazy=True)
 
 
@@ -228,13 +230,13 @@ def mount_as_root(device: int, path: str, source: str, options: str) -> None:
         )
 
 
-def is_dead(path: str) -> bool:
-    """Whether the connection of the mount at `path` has ended; a server that does not answer is not dead."""
+def is_dead(path: str, seconds: float = _ANSWER_SECONDS) -> bool:
+    """Whether the connection of the mount at `path` has ended; one that says nothing in time is not dead."""
     answers: SimpleQueue[bool] = SimpleQueue()
     # A thread, for a server that is stopped lets nobody go who asks it.
     Thread(target=lambda: answers.put(_is_not_connected(path)), daemon=True).start()
     try:
-        return answers.get(timeout=_ANSWER_SECONDS)
+        return answers.get(timeout=seconds)
     except Empty:
         return False
 

@@ -71,7 +71,7 @@ def read_call(words: Sequence[str]) -> Call:
 
 
 def arguments(call: Call, command: click.Command) -> list[str]:
-    """Write the call as arguments of `remapfs mount`; raises RemapError for an option that it does not take."""
+    """Write the call as arguments of `remapfs mount`; raises RemapError for an option that it refuses."""
     known = keys(command)
     words = ["--background"]
     for option in filter(None, call.options.split(",")):

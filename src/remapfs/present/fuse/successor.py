@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from remapfs.present import mountpoint as mountpoints
 from remapfs.present.fuse.fingerprint import fingerprint
 from remapfs.present.fuse.live import LiveMount
+from remapfs.present.fuse.record import RECORD_NAME, Record, read, write
 from remapfs.present.options import FILESYSTEM_TYPE, LOGGER
 
 if TYPE_CHECKING:
@@ -18,26 +17,13 @@ if TYPE_CHECKING:
     from remapfs.present.supervise.systemd import Manager
 
 DEVICE_NAME: Final = "remapfs"
-RECORD_NAME: Final = "remapfs-record"
 # The mount's descriptor and its record.
 ROOM: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What lies beside a kept descriptor: where it is mounted, as which device, and what it shows."""
-
-    path: str
-    device: str
-    allow_other: bool
-    fingerprint: str
-
-
 def keep(plan: Plan, live: LiveMount, manager: Manager) -> int:
     """Let the manager keep a mount, and return the descriptor of its record."""
-    record = Record(live.path, live.identity, live.options.allow_other, fingerprint(plan))
-    descriptor = os.memfd_create(RECORD_NAME)
-    os.pwrite(descriptor, json.dumps(asdict(record)).encode(), 0)
+    descriptor = write(Record(live.path, live.identity, live.options.allow_other, fingerprint(plan)))
     manager.keep(RECORD_NAME, descriptor)
     manager.keep(DEVICE_NAME, live.device)
     return descriptor
@@ -56,13 +42,13 @@ def succeed(
 
     The result is None where there is none, or none that shows exactly `plan`: then its readers are cut off
     and it is unmounted, since the kernel may have cached its bytes. A mount whose descriptor was kept is
-    never asked for anything, since nobody serves it.
+    never asked for anything, since perhaps nobody serves it.
     """
     kept = dict(manager.kept)
     path = mountpoints.resolve(mountpoint)
     mount = mountpoints.mounted_at(path)
     device, descriptor = kept.get(DEVICE_NAME, -1), kept.get(RECORD_NAME, -1)
-    record = _read(descriptor)
+    record = read(descriptor)
     if device >= 0 and record is not None and mount is not None:
         wanted = Record(path, mount.device, options.allow_other, fingerprint(plan))
         if record == wanted and mount.kind == FILESYSTEM_TYPE:
@@ -83,13 +69,3 @@ def succeed(
         LOGGER.warning("%s: not what is mounted now: whoever still reads it is cut off", path)
         mountpoints.release(path, lazy=True)
     return None
-
-
-def _read(descriptor: int) -> Record | None:
-    if descriptor < 0:
-        return None
-    try:
-        size = os.fstat(descriptor).st_size
-        return Record(**json.loads(os.pread(descriptor, size, 0)))
-    except (OSError, ValueError, TypeError):
-        return None

@@ -179,13 +179,15 @@ class _Supervisor:
         self._live.close()
 
     def leave(self) -> None:
-        """End the server only: the service manager keeps the mount, and readers wait for the next start."""
+        """End without the server, which serves on until the next start's replaces it.
+
+        If the service manager ends it too, readers wait: it keeps the mount.
+        """
         self._reporter.stop()
         self._stop_probe()
         self._manager.tell("STOPPING=1")
         if self._worker:
-            os.kill(self._worker.pid, signal.SIGKILL)
-            self._worker.reap()
+            os.close(self._worker.lifeline)
         self._live.close()
 
     def _watch(self, worker: Worker) -> signal.Signals | float:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from remapfs.observe.events import event
 from remapfs.present import mountpoint as mountpoints
+from remapfs.present.fuse.record import SERVER_NAME, hold, holder
 from remapfs.present.fuse.threads import ServingThreads, resend
 from remapfs.present.options import LOGGER
 from remapfs.present.supervise.signals import blocked
@@ -39,8 +40,8 @@ _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 class Generation:
     """What one server is told: `resume` if another served before, `clone` to read from its own descriptor.
 
-    `record` is a file that the server locks as long as it lives, so that its successor in another service
-    start knows when it is dead. With one, it dies with its supervisor: the service manager starts another.
+    `record` is a file that the server locks as long as it lives. Without its supervisor it serves on, until
+    its successor in another service start ends it and takes the lock.
     """
 
     live: LiveMount
@@ -97,19 +98,19 @@ def _run(generation: Generation, parent: int, lifeline: int) -> int:
     # A collection would write to every object that came with the fork, and so copy the pages that are shared.
     gc.freeze()
     events: SimpleQueue[signal.Signals | OSError | None] = SimpleQueue()
-    _LIBC.prctl(_SET_NAME, b"remapfs-server")
+    _LIBC.prctl(_SET_NAME, SERVER_NAME)
     # A queue's put may interrupt its own get, so a handler can use it.
     for number in (*ENDING, _ORPHANED):
         signal.signal(number, lambda n, _: events.put(signal.Signals(n)))
     signal.signal(LEAVING, signal.SIG_IGN)
-    _LIBC.prctl(_SET_PDEATHSIG, _ORPHANED if generation.record is None else signal.SIGKILL)
+    _LIBC.prctl(_SET_PDEATHSIG, _ORPHANED)
     if os.getppid() != parent:
-        os.kill(os.getpid(), _ORPHANED if generation.record is None else signal.SIGKILL)
+        os.kill(os.getpid(), _ORPHANED)
     live = generation.live
     # Who asks for a mount that lost its supervisor must find nobody listening.
     generation.reporter.release()
     if generation.record is not None:
-        _wait_for_predecessor(generation.record, live.path)
+        _replace_predecessor(generation.record)
     device = _clone_of(live.device) if generation.clone else live.device
     threads = ServingThreads(device, live.server, live.board, events.put)
     if generation.resume and not generation.clone:
@@ -161,14 +162,20 @@ def _attend(live: LiveMount, events: SimpleQueue[signal.Signals | OSError | None
                 return _MOUNT_ENDED
 
 
-def _wait_for_predecessor(record: int, path: str) -> None:
-    """Lock the record until this process ends."""
+def _replace_predecessor(record: int) -> None:
+    """End the server that still holds the record, if there is one, and hold it until this process ends.
+
+    What the predecessor had taken must not be handed out again while it lives.
+    """
     own = os.open(f"/proc/self/fd/{record}", os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        LOGGER.warning("%s: waiting for the end of the server that was there before", path)
+        predecessor = holder(record)
+        if predecessor:
+            os.kill(predecessor, signal.SIGKILL)
         fcntl.flock(own, fcntl.LOCK_EX)
+    hold(record)
 
 
 def _clone_of(device: int) -> int:
