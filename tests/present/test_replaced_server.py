@@ -127,7 +127,7 @@ def test_a_server_whose_supervisor_is_killed_goes_on_alone(served: Served) -> No
 def test_what_follows_a_death_is_said_in_one_line(served: Served) -> None:
     """With the reason, for whoever reads the log in the morning."""
     os.kill(served.server(), signal.SIGKILL)
-    assert _buffered(str(served.path / "empty")) == b""
+    os.statvfs(served.path)  # which only a server can answer
     served.process.terminate()
     code, log = served.end()
     assert code == 0

@@ -98,27 +98,26 @@ def check_mountpoint(plan: Plan, mountpoint: str) -> str:
     """
     path = resolve(mountpoint)
     mount = mounted_at(path)
+    if mount and mount.is_ours:
+        # Not stat: the kernel may remember a dead mount, and a stopped server lets nobody go who looks.
+        if mount.kind == FILESYSTEM_TYPE and is_dead(path):
+            raise _dead(path, mount)
+        raise RemapError(
+            f"{mount.checkpoint} is already mounted at {path}",
+            f"unmount it first (remapfs umount {path}), or choose another mount point",
+        )
     try:
         status = Path(path).stat()
     except FileNotFoundError:
         raise RemapError(f"the mount point {path} does not exist", f"mkdir -p {path}") from None
     except OSError as error:
         if error.errno == errno.ENOTCONN:
-            whose = f" of {mount.source}" if mount else ""
-            raise RemapError(
-                f"a dead mount{whose} is in the way at {path}: its server is gone",
-                f"clear it: {_clear(path)}",
-            ) from None
+            raise _dead(path, mount) from None
         raise RemapError(
             f"cannot use the mount point {path}: {error.strerror}", "give an empty directory of your own"
         ) from error
     if not stat.S_ISDIR(status.st_mode):
         raise RemapError(f"the mount point {path} is not a directory", "give an empty directory")
-    if mount and mount.is_ours:
-        raise RemapError(
-            f"{mount.checkpoint} is already mounted at {path}",
-            f"unmount it first (remapfs umount {path}), or choose another mount point",
-        )
     for inside in (plan.root, *(source.path for source in sources_of(plan))):
         if os.path.commonpath((inside, path)) == path:
             raise RemapError(
@@ -248,6 +247,13 @@ def _is_not_connected(path: str) -> bool:
     except OSError as error:
         return error.errno == errno.ENOTCONN
     return False
+
+
+def _dead(path: str, mount: Mount | None) -> RemapError:
+    whose = f" of {mount.source}" if mount else ""
+    return RemapError(
+        f"a dead mount{whose} is in the way at {path}: its server is gone", f"clear it: {_clear(path)}"
+    )
 
 
 def _clear(path: str) -> str:
