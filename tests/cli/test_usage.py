@@ -26,7 +26,7 @@ COMMANDS = [
         (["--nope"], "No such option '--nope'.", "remapfs --help"),
         (["plan"], "Missing argument 'SOURCE'.", "remapfs plan --help"),
         (["mount", "a"], "Missing argument 'MOUNTPOINT'.", "remapfs mount --help"),
-        (["umount"], "no mount point was given", "remapfs umount MOUNTPOINT"),
+        (["umount"], "Missing argument 'MOUNTPOINT'.", "remapfs umount --help"),
         (["demo", "x"], "Got unexpected extra argument (x)", "remapfs demo --help"),
         (["plan", "a", "--index", "none"], "Invalid value for '--index': 'none'", "remapfs plan --help"),
         (["mount", "a", "b", "--threads", "0"], "Invalid value for '--threads': 0", "remapfs mount --help"),

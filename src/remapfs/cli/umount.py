@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from remapfs.cli.config import read_config
-from remapfs.errors import RemapError
 from remapfs.present import mountpoint as mountpoints
 
 _EPILOG = """
@@ -33,7 +32,7 @@ def umount(context: click.Context, mountpoint: str | None, config: str | None, *
 
         mountpoint = read_config(config, mount, context).get("mountpoint")
     if mountpoint is None:
-        raise RemapError("no mount point was given", "remapfs umount MOUNTPOINT")
+        raise click.MissingParameter(ctx=context, param_hint="'MOUNTPOINT'", param_type="argument")
     if dead:
         mountpoints.clear_dead(mountpoint)
     else:
