@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from remapfs.errors import RemapError
 from remapfs.rules.literal import required_literal
 from remapfs.rules.model import Alias, Drop, Match, Prefix, Rename, Substring, Suffix
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from remapfs.rules.model import Pattern, Step
+
+_LONGEST = 10_000
+_MOST_ALIASES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ def apply_each(names: Sequence[str], steps: Sequence[Step]) -> Renaming:
         match step:
             case Rename(pattern, to):
                 touched = rename_all(current, pattern, to)
+                _check_lengths(step, current, touched)
                 hits.append(len(touched))
             case Drop(pattern):
                 gone = set(_find(current, pattern))
@@ -48,6 +53,7 @@ def apply_each(names: Sequence[str], steps: Sequence[Step]) -> Renaming:
                 hits.append(len(gone))
             case Alias(name, other):
                 found = [i for i, known in enumerate(current) if known == name]
+                _check_number(step, len(current) + len(found), len(names))
                 current += [other] * len(found)
                 positions += [positions[i] for i in found]
                 hits.append(len(found))
@@ -56,6 +62,24 @@ def apply_each(names: Sequence[str], steps: Sequence[Step]) -> Renaming:
         final[position] = name
     aliases = sorted(zip(positions[originals:], current[originals:], strict=True), key=itemgetter(0))
     return Renaming(tuple(final), tuple(aliases), tuple(hits))
+
+
+def _check_lengths(step: Rename, names: Sequence[str], touched: Iterable[int]) -> None:
+    """Refuse names that grow and grow: a few dozen rules could double one until the memory is full."""
+    longest = max((len(names[i]) for i in touched), default=0)
+    if longest > _LONGEST:
+        raise RemapError(
+            f"{step.origin} makes a name of {longest:,} characters",
+            "its match stands in its result, so that names grow with each such rule",
+        )
+
+
+def _check_number(step: Alias, number: int, originals: int) -> None:
+    if number > originals + _MOST_ALIASES:
+        raise RemapError(
+            f"{step.origin} makes {number - originals:,} names beside the {originals:,} there are",
+            "aliases of aliases double them; give each further name once",
+        )
 
 
 def rename_text(text: str, steps: Iterable[Step]) -> str:

@@ -131,8 +131,10 @@ class Server:
 
     def one_slice(self, request: memoryview) -> Slice | None:
         """Give the slice that a READ asks for, if it asks for bytes of one source and nothing else."""
+        if len(request) < wire.BODY + wire.READ_IN.size:
+            return None
         _, opcode, _, node, *_ = wire.IN_HEADER.unpack_from(request)
-        if opcode != Opcode.READ or len(request) < wire.BODY + wire.READ_IN.size:
+        if opcode != Opcode.READ:
             return None
         file = self._files[node] if node < len(self._files) else None
         _, offset, size, *_ = wire.READ_IN.unpack_from(request, wire.BODY)
