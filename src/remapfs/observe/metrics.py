@@ -30,6 +30,7 @@ _FORM: Final = "give a port, or a loopback address with one, as 127.0.0.1:9464"
 _CLIENT_SECONDS: Final = 5.0
 _MOST_CLIENTS: Final = 8
 _WAITING: Final = 8
+_IDLE_SECONDS: Final = 3600.0
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -85,7 +86,8 @@ def serve(listening: socket.socket, about: About, board: Board) -> None:
     registry = CollectorRegistry()
     registry.register(_Collector(about, board))
     server = _Server(listening, make_wsgi_app(registry))
-    Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    # It looks so often whether it has to stop, which it never has.
+    Thread(target=server.serve_forever, args=(_IDLE_SECONDS,), name="metrics", daemon=True).start()
 
 
 class _Collector:

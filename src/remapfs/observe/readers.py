@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_MOUNT_ID: Final = re.compile(r"^mnt_id:\s*(\d+)$", re.MULTILINE)
+_MOUNT_ID: Final = re.compile(rb"^mnt_id:\s*(\d+)$", re.MULTILINE)
 _CONNECTION: Final = re.compile(r"^fuse_connection:\s*(\d+)$", re.MULTILINE)
 _MAPPED: Final = re.compile(r"^\S+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) \d+\s*(.*)$", re.MULTILINE)
 _DEVICE: Final = "/dev/fuse"
@@ -23,7 +23,9 @@ _HOST: Final = "pid:[4026531836]"  # PROC_PID_INIT_INO of include/uapi/linux/nsf
 # Files with these names are none of a mount.
 _OTHERS: Final = ("/dev/", "/proc/", "/sys/", "/memfd:")
 _MOST_FILES: Final = 8
-_SECONDS: Final = 3.0
+_SECONDS: Final = 5.0
+# pos, flags and mnt_id come first.
+_FDINFO_BYTES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +138,16 @@ def _descriptors(pid: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_on(pid: str, number: str, ids: frozenset[str]) -> bool:
+    # Not by Path or open: a host may have a hundred thousand files open.
     try:
-        match = _MOUNT_ID.search(Path(f"/proc/{pid}/fdinfo/{number}").read_text())
+        descriptor = os.open(f"/proc/{pid}/fdinfo/{number}", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
-    return match is not None and match[1] in ids
+    try:
+        match = _MOUNT_ID.search(os.read(descriptor, _FDINFO_BYTES))
+    finally:
+        os.close(descriptor)
+    return match is not None and match[1].decode() in ids
 
 
 def _in_time(look: Callable[[], Readers]) -> Readers | None:
