@@ -134,6 +134,8 @@ class _Answering:
             if error.errno in _ENDED:
                 return False
             raise
+        if length < wire.BODY:  # no request, so there is nobody to answer
+            return True
         self.row.take()
         request = self.request[:length]
         try:
