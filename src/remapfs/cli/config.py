@@ -30,7 +30,7 @@ def takes_a_config(command: _Command) -> _Command:
     )(command)
 
 
-def read_config(file: str, command: click.Command, context: click.Context) -> dict[str, Any]:
+def read_config(file: str, command: click.Command) -> dict[str, Any]:
     """Read a file's values by the names of the command's parameters.
 
     Raises RemapError for a file that cannot be read, an unknown key, and a value that its option refuses.
@@ -53,7 +53,7 @@ def read_config(file: str, command: click.Command, context: click.Context) -> di
         parameter = known.get(key)
         if parameter is None or parameter.name is None:
             raise RemapError(f"{file}: unknown key '{key}'", _hint(key, known))
-        values[parameter.name] = _value(file, key, value, parameter, context)
+        values[parameter.name] = _value(file, key, value, parameter)
     return values
 
 
@@ -72,10 +72,10 @@ def keys(command: click.Command) -> dict[str, click.Parameter]:
 def _apply(context: click.Context, parameter: click.Parameter, file: str | None) -> None:
     del parameter
     if file is not None:
-        context.default_map = read_config(file, context.command, context)
+        context.default_map = read_config(file, context.command)
 
 
-def _value(file: str, key: str, value: object, parameter: click.Parameter, context: click.Context) -> object:
+def _value(file: str, key: str, value: object, parameter: click.Parameter) -> object:
     if isinstance(parameter, click.Option) and parameter.is_flag:
         if not isinstance(value, bool):
             raise _wrong(file, key, value, f"{key} = true  or  {key} = false")
@@ -90,7 +90,7 @@ def _value(file: str, key: str, value: object, parameter: click.Parameter, conte
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise _wrong(file, key, value, f'{key} = "…"')
     try:
-        parameter.type_cast_value(context, str(value))
+        parameter.type.convert(str(value), parameter, None)
     except click.BadParameter as error:
         raise RemapError(f"{file}: {key} = {value!r}: {error.message}", f"correct {key} in {file}") from None
     return str(value)

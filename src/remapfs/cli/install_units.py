@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
+from remapfs.cli.config import read_config
+from remapfs.errors import RemapError
 from remapfs.service import install
 
 _EPILOG = """
@@ -36,9 +40,20 @@ def install_units(
     Files that hold something else are left alone, with exit code 2. Prints what it wrote or removed.
     """
     if mount_name is not None:
-        click.echo(install.drop_in(mount_name), nl=False)
+        click.echo(install.drop_in(mount_name, _mountpoint(root, mount_name)), nl=False)
         return
     command = program or install.find_program()
     changed = install.uninstall(root, command) if uninstall else install.install(root, command, force=force)
     for path in changed:
         click.echo(path)
+
+
+def _mountpoint(root: str, name: str) -> str:
+    """Read where the mount `name` will be from its configuration."""
+    from remapfs.cli.mount import mount  # noqa: PLC0415  # only for its options
+
+    file = os.path.join(root, "etc/remapfs", f"{name}.toml")
+    mountpoint: str | None = read_config(file, mount).get("mountpoint")
+    if mountpoint is None:
+        raise RemapError(f"{file} says no mountpoint", 'write  mountpoint = "…"')
+    return mountpoint

@@ -30,7 +30,7 @@ def umount(context: click.Context, mountpoint: str | None, config: str | None, *
     if config is not None and mountpoint is None:
         from remapfs.cli.mount import mount  # noqa: PLC0415  # only for its options
 
-        mountpoint = read_config(config, mount, context).get("mountpoint")
+        mountpoint = read_config(config, mount).get("mountpoint")
     if mountpoint is None:
         raise click.MissingParameter(ctx=context, param_hint="'MOUNTPOINT'", param_type="argument")
     if dead:

@@ -17,17 +17,18 @@ from remapfs.errors import RemapError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# What mount(8) and systemd mean for themselves, and what holds for every mount of ours anyway.
+# What mount(8) and systemd mean for themselves, and what holds for every mount of ours anyway. mount(8) says rw
+# where a user says nothing.
 _IGNORED: Final = frozenset(
     {
-        "ro", "auto", "noauto", "nofail", "_netdev", "defaults", "nosuid", "nodev", "exec", "noexec", "user",
-        "nouser", "users", "owner", "group", "suid", "dev", "async", "sync", "atime", "noatime", "diratime",
-        "nodiratime", "relatime", "norelatime", "comment", "default_permissions", "dirsync", "silent", "loud",
+        "ro", "rw", "auto", "noauto", "nofail", "_netdev", "defaults", "nosuid", "nodev", "exec", "noexec",
+        "user", "nouser", "users", "owner", "group", "suid", "dev", "async", "sync", "atime", "noatime",
+        "diratime", "nodiratime", "relatime", "norelatime", "comment", "default_permissions",
+        "dirsync", "silent", "loud",
     }
 )  # fmt: skip
 _PREFIXES: Final = ("x-", "X-", "comment=")
 _REFUSED: Final = {
-    "rw": "a remapfs mount is read-only: write  ro",
     "remount": "unmount it and mount it again",
     "background": "it goes on by itself",
     "config": "write the options here, or use the unit remapfs@NAME.service",

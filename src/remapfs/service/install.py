@@ -41,10 +41,10 @@ def pieces(program: str) -> Iterator[Piece]:
     yield Piece(_HELPER, str(Path(program).with_name("mount.remapfs")), is_link=True)
 
 
-def drop_in(name: str) -> str:
-    """Write the drop-in that lets a container's unit need the mount `name`."""
+def drop_in(name: str, mountpoint: str) -> str:
+    """Write the drop-in that lets a container's unit need the mount `name` at `mountpoint`."""
     text = (files("remapfs.service") / "units" / "vllm.conf").read_text(encoding="utf-8")
-    return text.replace("NAME", name)
+    return text.replace("@NAME@", name).replace("@MOUNTPOINT@", mountpoint.replace("%", "%%"))
 
 
 def install(root: str, program: str, *, force: bool) -> list[str]:
