@@ -17,8 +17,8 @@ from remapfs.errors import RemapError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# What mount(8) and systemd mean for themselves, and what holds for every mount of ours anyway. mount(8) says rw
-# where a user says nothing.
+# What mount(8) and systemd mean for themselves, and what holds for every mount of ours anyway. mount(8) says
+# rw where a user says nothing.
 _IGNORED: Final = frozenset(
     {
         "ro", "rw", "auto", "noauto", "nofail", "_netdev", "defaults", "nosuid", "nodev", "exec", "noexec",
