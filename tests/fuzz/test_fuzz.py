@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-EXAMPLES = int(os.environ.get("REMAPFS_FUZZ_EXAMPLES", "300"))
+EXAMPLES = int(os.environ.get("REMAPFS_FUZZ_EXAMPLES", "150"))
 # Each of them starts a process.
 _SLOW = {"program": 10}
 _HANGS_AFTER = 20

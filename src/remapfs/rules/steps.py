@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from remapfs.rules.model import Pattern, Step
 
 _LONGEST = 10_000
-_MOST_ALIASES = 1_000_000
+_MOST_ALIASES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def apply_each(names: Sequence[str], steps: Sequence[Step]) -> Renaming:
                 hits.append(len(gone))
             case Alias(name, other):
                 found = [i for i, known in enumerate(current) if known == name]
-                _check_number(step, len(current) + len(found), len(names))
+                _check_number(step, len(found))
                 current += [other] * len(found)
                 positions += [positions[i] for i in found]
                 hits.append(len(found))
@@ -74,10 +74,10 @@ def _check_lengths(step: Rename, names: Sequence[str], touched: Iterable[int]) -
         )
 
 
-def _check_number(step: Alias, number: int, originals: int) -> None:
-    if number > originals + _MOST_ALIASES:
+def _check_number(step: Alias, number: int) -> None:
+    if number > _MOST_ALIASES:
         raise RemapError(
-            f"{step.origin} makes {number - originals:,} names beside the {originals:,} there are",
+            f"{step.origin} finds its name {number:,} times",
             "aliases of aliases double them; give each further name once",
         )
 
