@@ -111,15 +111,17 @@ def encode_header(
     old length; otherwise it grows by whole pages, so that data keeps its offset modulo 4096.
     Raises RemapError above 100,000,000 bytes, which readers refuse.
     """
+    listed = list(tensors)
+    middles = {
+        (dtype, shape): f':{{"dtype":{_dump(dtype)},"shape":{_dump(shape)},"data_offsets":['
+        for dtype, shape in {(tensor[1], tensor[2]) for tensor in listed}
+    }
+    # All names are looked at together: one by one, that took as long as all the rest.
+    quoted = '"{}"'.format if _plain("".join([tensor[0] for tensor in listed])) else _dump
     parts = [] if metadata is None else [f'"{METADATA}":{_dump(dict(metadata))}']
-    shapes: dict[tuple[str, tuple[int, ...]], str] = {}
-    for name, dtype, shape, begin, end in tensors:
-        middle = shapes.get((dtype, shape))
-        if middle is None:
-            middle = f':{{"dtype":{_dump(dtype)},"shape":{_dump(shape)},"data_offsets":['
-            shapes[dtype, shape] = middle
-        key = f'"{name}"' if _plain(name) else _dump(name)
-        parts.append(f"{key}{middle}{begin},{end}]}}")
+    parts += [
+        f"{quoted(name)}{middles[dtype, shape]}{begin},{end}]}}" for name, dtype, shape, begin, end in listed
+    ]
     text = ("{" + ",".join(parts) + "}").encode()
     length = like if len(text) <= like else len(text) + (like - len(text)) % PAGE
     if length > MAX_HEADER:

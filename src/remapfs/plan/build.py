@@ -132,7 +132,9 @@ def _module_names(shards: Iterable[PlannedShard], folder: str) -> ModuleNames:
 
 def _has(shards: Iterable[PlannedShard], regex: re.Pattern[str]) -> bool:
     literal = required_literal(regex)
-    return any(literal in new and regex.search(new) for planned in shards for _, new in planned.presented())
+    return any(
+        literal in new and regex.search(new) for planned in shards for new in planned.presented_names()
+    )
 
 
 def _large(files: Iterable[VirtualFile]) -> list[Finding]:

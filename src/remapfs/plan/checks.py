@@ -49,7 +49,7 @@ def check_names(shards: Sequence[PlannedShard], steps: Sequence[Step]) -> list[F
         namespaces[planned.shard.namespace].append(planned)
     findings = []
     for members in namespaces.values():
-        names = [name for planned in members for _, name in planned.presented()]
+        names = [name for planned in members for name in planned.presented_names()]
         if "" in names or METADATA in names:
             _check_reserved(members, steps)
         if len(set(names)) != len(names):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _SEPARATORS = (":", ".")
+_JSON = ("{", "[")
 
 
 def rename_metadata(
@@ -24,7 +25,7 @@ def rename_metadata(
     A value that holds no name keeps its bytes. Names of dropped tensors stay where they are the only trace
     of them.
     """
-    if not metadata:
+    if not metadata or not _may_name(metadata, old):
         return metadata
     pairs = {
         before: after for before, after in zip(old, new, strict=True) if after is not None and after != before
@@ -33,6 +34,15 @@ def rename_metadata(
         return metadata
     names = _Names(pairs, set(old))
     return names.rename_keys({key: _rename_value(value, names) for key, value in metadata.items()})
+
+
+def _may_name(metadata: Mapping[str, str], old: Sequence[str]) -> bool:
+    """Whether a key could be a name or a group's, or a value hold JSON; most metadata is only a format."""
+    lines = "\n".join(["", *old, ""])
+    return any(
+        value.startswith(_JSON) or any(f"\n{key}{end}" in lines for end in ("\n", *_SEPARATORS))
+        for key, value in metadata.items()
+    )
 
 
 class _Names:
@@ -64,7 +74,7 @@ class _Names:
 
 
 def _rename_value(value: str, names: _Names) -> str:
-    if not value.startswith(("{", "[")):
+    if not value.startswith(_JSON):
         return value
     try:
         decoded = json.loads(value)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from remapfs.checkpoint.header import Tensor
     from remapfs.checkpoint.model import Shard
@@ -46,6 +46,11 @@ class PlannedShard:
     names: tuple[str | None, ...]
     aliases: tuple[tuple[int, str], ...]
     rewritten: bool
+
+    def presented_names(self) -> Sequence[str]:
+        """List the new names alone: dropped ones left out, aliases last."""
+        kept = [name for name in self.names if name is not None]
+        return [*kept, *(name for _, name in self.aliases)] if self.aliases else kept
 
     def presented(self) -> Iterator[tuple[Tensor, str]]:
         """Yield every tensor that is presented with its new name: dropped ones left out, aliases last."""

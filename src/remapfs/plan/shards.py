@@ -17,6 +17,29 @@ def present_shard(planned: PlannedShard) -> VirtualFile:
     file, header = planned.shard.file, planned.shard.header
     if not planned.rewritten:
         return VirtualFile.of(file.path, [Slice(file.source, 0, file.source.size)], file.attributes)
+    old = [tensor[0] for tensor in header.tensors]
+    metadata = rename_metadata(header.metadata, old, planned.names)
+    tensors, slices = _in_place(planned) or _closed_up(planned)
+    literal = Literal(encode_header(metadata, tensors, header.length, file.path))
+    return VirtualFile.of(file.path, [literal, *slices], file.attributes)
+
+
+def _in_place(planned: PlannedShard) -> tuple[list[Tensor], list[Slice]] | None:
+    """Give every tensor its new name and nothing else, where all stay and lie side by side."""
+    header, names = planned.shard.header, planned.names
+    if not planned.shard.exact or planned.aliases or not header.tensors or None in names:
+        return None
+    make = tuple.__new__
+    tensors = [
+        make(Tensor, (name, dtype, shape, begin, end))
+        for name, (_, dtype, shape, begin, end) in zip(names, header.tensors, strict=True)
+    ]
+    return tensors, [Slice(planned.shard.file.source, header.data_start, tensors[-1].end)]
+
+
+def _closed_up(planned: PlannedShard) -> tuple[list[Tensor], list[Slice]]:
+    """Leave dropped tensors out, and say where the bytes of the others lie."""
+    file, header = planned.shard.file, planned.shard.header
     tensors: list[Tensor] = []
     slices: list[Slice] = []
     end = 0
@@ -32,10 +55,7 @@ def present_shard(planned: PlannedShard) -> VirtualFile:
             run_start = run_end = begin
         run_end += length
     slices.append(Slice(file.source, run_start, run_end - run_start))
-    old = [tensor.name for tensor in header.tensors]
-    metadata = rename_metadata(header.metadata, old, planned.names)
-    literal = Literal(encode_header(metadata, tensors, header.length, file.path))
-    return VirtualFile.of(file.path, [literal, *slices], file.attributes)
+    return tensors, slices
 
 
 def presented_size(planned: PlannedShard) -> int:
