@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 PATIENCE = 60.0
 BUSYBOX = "busybox:test"
 """The image that `Engine.import_busybox` makes."""
+PYTHON, REMAPFS, VLLM = "python:test", "remapfs:test", "vllm:test"
+"""Images that tests/docker/conftest.py builds: a base, remapfs on it, and a stand-in for vLLM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,30 +150,34 @@ def engine(program: str) -> Iterator[Engine]:
     At the end its containers, both daemons, their mounts and the directory are gone.
     """
     directory = Path(tempfile.mkdtemp(prefix="remapfs-docker-")).resolve()
-    socket = directory / "sock"
+    socket, log, data = directory / "sock", directory / "log", directory / "data"
     command = [program, "--iptables=false", "--ip6tables=false", "--bridge=none", f"--host=unix://{socket}"]
-    command += [f"--data-root={directory / 'data'}", f"--exec-root={directory / 'exec'}"]
-    command += [f"--pidfile={directory / 'pid'}"]
-    log = directory / "log"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            # It ends with the tests, even if they are killed.
-            ["setpriv", "--pdeathsig", "TERM", *command],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+    command += [f"--data-root={data}", f"--exec-root={directory / 'exec'}", f"--pidfile={directory / 'pid'}"]
     made = Engine(socket)
+    process: subprocess.Popen[bytes] | None = None
     try:
-        until(lambda: process.poll() is not None or _answers(made))
-        assert process.poll() is None, log.read_text()[-4000:]
+        # In memory: images of some hundred MB, in many files, are made and thrown away.
+        data.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6g", "tmpfs", data], check=True)
+        with log.open("w") as output:
+            process = started = subprocess.Popen(
+                # It ends with the tests, even if they are killed.
+                ["setpriv", "--pdeathsig", "TERM", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        until(lambda: started.poll() is not None or _answers(made))
+        assert started.poll() is None, log.read_text()[-4000:]
         yield made
     finally:
-        names = made.docker("ps", "-a", "-q", check=False).split() if process.poll() is None else ()
-        if names:
-            made.docker("rm", "-f", "-v", *names, check=False)
-        _end(process, directory / "exec/containerd/containerd.pid")
+        if process and process.poll() is None:
+            names = made.docker("ps", "-a", "-q", check=False).split()
+            if names:
+                made.docker("rm", "-f", "-v", *names, check=False)
+        if process:
+            _end(process, directory / "exec/containerd/containerd.pid")
         unmount_below(directory)
         shutil.rmtree(directory)
 

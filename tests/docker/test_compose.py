@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from docker_checkpoint import PRESET
-from docker_engine import Container, differing, serving, until
+from docker_engine import REMAPFS, VLLM, Container, differing, serving, until
 from processes import child_of
 
 if TYPE_CHECKING:
@@ -28,39 +28,8 @@ if TYPE_CHECKING:
     from docker_checkpoint import Checkpoint
     from docker_engine import Engine
 
-ROOT = Path(__file__).parents[2]
-FILES = (ROOT / "deploy/docker/compose.yaml", ROOT / "deploy/docker/compose.sidecar.yaml")
-BASE = "python:test"
-REMAPFS = "remapfs:test"
-VLLM = "vllm:test"
-
-
-@pytest.fixture(scope="session")
-def images(docker: Engine, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Build the image of remapfs as its Dockerfile says, and one of the stand-in for vLLM.
-
-    REMAPFS_DOCKER_BASE is a tar file of a root with Python and its venv module, REMAPFS_DOCKER_WHEELS a
-    directory of what pip would fetch for that Python.
-    """
-    for variable in ("REMAPFS_DOCKER_BASE", "REMAPFS_DOCKER_WHEELS"):
-        if not os.environ.get(variable):
-            pytest.skip(f"{variable} is not set")
-    docker.docker("import", os.environ["REMAPFS_DOCKER_BASE"], "debian:test")
-    offline = tmp_path_factory.mktemp("offline")
-    shutil.copytree(os.environ["REMAPFS_DOCKER_WHEELS"], offline / "wheels")
-    # As an official image of Python has it, PATH names /usr/local/bin; pip asks no registry.
-    (offline / "Dockerfile").write_text(
-        "FROM debian:test\nCOPY wheels /wheels\nENV PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels "
-        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
-    )
-    docker.docker("build", "--network=none", "-t", BASE, offline)
-    dockerfile = ROOT / "deploy/docker/Dockerfile"
-    given = ("--network=none", f"--build-arg=PYTHON={BASE}", "-f", dockerfile)
-    docker.docker("build", *given, "-t", REMAPFS, ROOT)
-    server = tmp_path_factory.mktemp("vllm")
-    shutil.copy(Path(__file__).with_name("vllm"), server)
-    (server / "Dockerfile").write_text(f"FROM {BASE}\nCOPY vllm /usr/local/bin/\n")
-    docker.docker("build", "--network=none", "-t", VLLM, server)
+FOLDER = Path(__file__).parents[2] / "deploy/docker"
+FILES = (FOLDER / "compose.yaml", FOLDER / "compose.sidecar.yaml")
 
 
 @contextmanager

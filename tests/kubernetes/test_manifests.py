@@ -139,3 +139,14 @@ def test_the_gpus_are_asked_for_as_limits() -> None:
     (vllm,) = pod("vllm.yaml")["containers"]
     count = vllm["resources"]["limits"]["nvidia.com/gpu"]
     assert f"--tensor-parallel-size={count}" in vllm["args"]
+
+
+def test_the_page_says_what_the_manifests_say() -> None:
+    """The image's name, the nodes' label, and the option for rules."""
+    page = (FOLDER.parents[1] / "docs/kubernetes.md").read_text()
+    (server,) = containers("daemonset.yaml")
+    assert f"docker push {server['image']}\n" in page
+    ((label, value),) = pod("daemonset.yaml")["nodeSelector"].items()
+    assert f"kubectl label node gpu-1 {label}={value}\n" in page
+    assert "`rules = " in page
+    assert "rules" in keys(mount)
