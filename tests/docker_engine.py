@@ -172,11 +172,11 @@ def engine(program: str) -> Iterator[Engine]:
         assert started.poll() is None, log.read_text()[-4000:]
         yield made
     finally:
-        if process and process.poll() is None:
+        if process is not None and process.poll() is None:
             names = made.docker("ps", "-a", "-q", check=False).split()
             if names:
                 made.docker("rm", "-f", "-v", *names, check=False)
-        if process:
+        if process is not None:
             _end(process, directory / "exec/containerd/containerd.pid")
         unmount_below(directory)
         shutil.rmtree(directory)

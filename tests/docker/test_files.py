@@ -6,13 +6,17 @@ import os
 import re
 import shutil
 import subprocess
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-compose_spec = pytest.importorskip("compose_spec", reason="compose-spec is not installed")
-yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+_HERE = find_spec("compose_spec") is not None and find_spec("yaml") is not None
+compose_spec: Any = import_module("compose_spec") if _HERE else None
+yaml: Any = import_module("yaml") if _HERE else None
+pytestmark = pytest.mark.skipif(not _HERE, reason="compose-spec and PyYAML are not installed")
 
 FOLDER = Path(__file__).parents[2] / "deploy/docker"
 VLLM, SIDE_CAR = "compose.yaml", "compose.sidecar.yaml"
