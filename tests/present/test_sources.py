@@ -29,6 +29,8 @@ from remapfs.present.reader import open_file
 from remapfs.present.sources import SourcePool
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from remapfs.checkpoint.source import Source
 
 ATTRIBUTES = Attributes(0o444, 0, 0, 0)
@@ -309,6 +311,16 @@ def test_1500_sources_work_with_few_descriptors(
     assert still_open == opened or (opened is None and 500 < still_open < 1000)
 
 
+@pytest.fixture
+def one_core() -> Iterator[None]:
+    """Stay on one core: pages on their way to another core's lists cannot be dropped."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    yield
+    os.sched_setaffinity(0, before)
+
+
+@pytest.mark.usefixtures("one_core")
 def test_reading_leaves_the_page_cache_as_it_was(tmp_path: Path, way: str) -> None:
     """The kernel caches the mount, so the source need not be cached too; what others cached stays."""
     source, file = make(tmp_path / "source", 32 << 20)
