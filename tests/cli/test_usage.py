@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMANDS = [
-    *("mount", "status", "umount", "export", "verify", "plan", "check", "suggest", "presets"),
+    *("mount", "status", "warm", "umount", "export", "verify", "plan", "check", "suggest", "presets"),
     *("install-units", "demo"),
 ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from importlib import import_module
 from typing import Final
 
 import click
@@ -15,6 +16,7 @@ from remapfs.errors import RemapError, RuntimeFailure
 _COMMANDS: Final = {
     "mount": "Mount a checkpoint under other names.",
     "status": "Say how mounts fare: who reads, how fast, what failed.",
+    "warm": "Read a mount's shards into the page cache, before they are loaded.",
     "umount": "Unmount what `mount` mounted, alive or dead.",
     "export": "Write a checkpoint to a directory under other names, sharing its bytes where possible.",
     "verify": "Compare a mount or an export with its source, byte for byte.",
@@ -44,36 +46,13 @@ class _Commands(click.Group):
         del ctx
         return list(_COMMANDS)
 
-    def get_command(  # noqa: C901  # one case a command
-        self, ctx: click.Context, cmd_name: str
-    ) -> click.Command | None:
-        """Import one command."""
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command: it is called like its module."""
         del ctx
-        match cmd_name:
-            case "mount":
-                from remapfs.cli.mount import mount as command  # noqa: PLC0415
-            case "status":
-                from remapfs.cli.status import status as command  # noqa: PLC0415
-            case "umount":
-                from remapfs.cli.umount import umount as command  # noqa: PLC0415
-            case "export":
-                from remapfs.cli.export import export as command  # noqa: PLC0415
-            case "verify":
-                from remapfs.cli.verify import verify as command  # noqa: PLC0415
-            case "plan":
-                from remapfs.cli.plan import plan as command  # noqa: PLC0415
-            case "check":
-                from remapfs.cli.check import check as command  # noqa: PLC0415
-            case "suggest":
-                from remapfs.cli.suggest import suggest as command  # noqa: PLC0415
-            case "presets":
-                from remapfs.cli.presets import presets as command  # noqa: PLC0415
-            case "install-units":
-                from remapfs.cli.install_units import install_units as command  # noqa: PLC0415
-            case "demo":
-                from remapfs.cli.demo import demo as command  # noqa: PLC0415
-            case _:
-                return None
+        if cmd_name not in _COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"remapfs.cli.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
