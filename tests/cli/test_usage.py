@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 COMMANDS = [
     *("mount", "status", "warm", "umount", "export", "verify", "plan", "check", "suggest", "presets"),
-    *("install-units", "demo"),
+    *("doctor", "install-units", "demo"),
 ]
 
 

@@ -125,7 +125,7 @@ def test_allow_other_of_a_user_needs_the_hosts_consent(
     monkeypatch.setattr(mountpoints, "fusermount", lambda: "/bin/false")
     monkeypatch.setattr(mountpoints, "open_device", lambda: os.open("/dev/null", os.O_RDONLY))
     with pytest.raises(RemapError, match="does not say user_allow_other"):
-        mounting.mount(plan_of(source_dir), str(tmp_path), allow_other=True)
+        mounting.mount(str(source_dir), 0o755, str(tmp_path), allow_other=True)
     conf.write_text(text + " user_allow_other\n")
     with pytest.raises(RemapError, match="fusermount3 cannot mount"):
-        mounting.mount(plan_of(source_dir), str(tmp_path), allow_other=True)
+        mounting.mount(str(source_dir), 0o755, str(tmp_path), allow_other=True)

@@ -13,7 +13,7 @@ from remapfs.check import LoaderUnavailable, Outcome, check_against
 from remapfs.cli import output
 from remapfs.cli.planning import Asked, asks_for_a_plan, no_collector
 from remapfs.report import write_report
-from remapfs.words import count
+from remapfs.words import count, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -146,7 +146,7 @@ def _verdict(answer: Answer) -> str:
     length = sum(each.length for each in presented if each.outcome is Outcome.LOADS)
     beside = [f"{outcomes[kind]:,} {kind}" for kind in (Outcome.UNUSED, Outcome.DROPPED) if outcomes[kind]]
     if answer.loads:
-        text = f"loads: {count(loaded, 'tensor')}, {output.size(length)}, none missing"
+        text = f"loads: {count(loaded, 'tensor')}, {size(length)}, none missing"
     else:
         missing = outcomes[Outcome.MISSING]
         text = f"does NOT load: {loaded:,} of {count(len(presented), 'tensor')} would" + (

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from remapfs.cli import output
 from remapfs.cli.planning import plan_for
 from remapfs.errors import RuntimeFailure
 from remapfs.present.reader import open_file
-from remapfs.words import count
+from remapfs.words import count, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +57,7 @@ def demo() -> None:
         tensors = sum(len(planned.names) for planned in plan.shards)
         click.echo(
             f"made      a ModelOpt-style DeepSeek-V4 checkpoint: {count(len(plan.shards), 'shard')}, "
-            f"{count(tensors, 'tensor')}, {output.size(_length(plan))}"
+            f"{count(tensors, 'tensor')}, {size(_length(plan))}"
         )
         try:
             refusal = _mount(source, mountpoint)
@@ -101,7 +100,7 @@ def _show_mounted(plan: Plan, mountpoint: Path) -> None:
     _report(_compare(plan, lambda path: (mountpoint / path).read_bytes()), "through the mount")
     click.echo(
         f"speed     {first:.1f} GB/s on first touch, {again:.1f} GB/s again, {native:.1f} GB/s the source "
-        f"(cached, {output.size(_length(plan))}: a glimpse, see bench/ for figures)"
+        f"(cached, {size(_length(plan))}: a glimpse, see bench/ for figures)"
     )
 
 

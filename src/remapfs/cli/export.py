@@ -19,7 +19,7 @@ from remapfs.errors import RuntimeFailure
 from remapfs.plan import Kind
 from remapfs.present.reflink import ExportOptions, Reflink, export_plan
 from remapfs.verify import verify_plan
-from remapfs.words import count
+from remapfs.words import count, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,8 +107,8 @@ def _stopping() -> Iterator[tuple[threading.Event, list[int]]]:
 def _summary(done: Exported) -> str:
     if done.kept == done.files:
         return f"nothing to do: all {count(done.files, 'file')} in {done.root} are complete"
-    parts = [f"{output.size(done.shared)} shared with the source", f"{output.size(done.copied)} written"]
-    parts += [f"{output.size(done.holes)} of holes"] if done.holes else []
+    parts = [f"{size(done.shared)} shared with the source", f"{size(done.copied)} written"]
+    parts += [f"{size(done.holes)} of holes"] if done.holes else []
     parts += [f"{count(done.linked, 'hard link')}"] if done.linked else []
     parts += [f"{done.kept:,} complete before"] if done.kept else []
     return f"exported {count(done.files, 'file')} to {done.root}: {', '.join(parts)}"

@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "check": "Say whether it would load, before it is loaded.",
     "suggest": "Write the rules that lead from one checkpoint's names to another's.",
     "presets": "List the presets, or print one.",
+    "doctor": "Say what this host can do for a mount, and what to do about the rest.",
     "install-units": "Put units for systemd, and what fstab needs, in place.",
     "demo": "Make a small checkpoint, mount it, compare every tensor, leave nothing.",
 }

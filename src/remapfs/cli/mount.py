@@ -17,6 +17,7 @@ from remapfs.cli.planning import Asked, asks_for_a_plan
 from remapfs.errors import RemapError
 from remapfs.observe.events import event
 from remapfs.plan import Finding, Kind, Plan
+from remapfs.present.mountpoint import keeps_users_out
 from remapfs.present.options import LOGGER, MountOptions
 from remapfs.words import count
 
@@ -176,13 +177,10 @@ def _fastest(why_no_erofs: str | None) -> tuple[str, str]:
 
 
 def _closed(plan: Plan) -> list[Finding]:
-    """Say so where the source is open to all but a directory above it, and so the mount, is not."""
-    everyone = 0o005
-    open_to_all = os.stat(plan.root).st_mode & everyone == everyone
-    if open_to_all and plan.directories[0].attributes.mode & everyone != everyone:
-        text = "not every user can enter: a directory above the source does not let everyone through"
-        return [Finding(Kind.LEFT, plan.root, text)]
-    return []
+    if not keeps_users_out(plan):
+        return []
+    text = "not every user can enter: a directory above the source does not let everyone through"
+    return [Finding(Kind.LEFT, plan.root, text)]
 
 
 def _start_line(plan: Plan, mountpoint: str, presenter: str) -> str:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from remapfs.plan.model import Finding
 
 _COLOURS = {Kind.HEALED: "green", Kind.WARNED: "yellow", Kind.LEFT: "cyan"}
-_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def failure(error: RemapError) -> None:
@@ -39,14 +38,6 @@ def findings(found: Iterable[Finding], *, only: Kind | None = None, err: bool = 
         where = files[0] if len(files) == 1 else f"{len(files)} files ({files[0]}, …)"
         label = click.style(f"{kind:<7}", fg=_COLOURS[kind])
         _say(f"{label} {printable(where)}: {printable(text)}", err=err)
-
-
-def size(number: int) -> str:
-    """Write a number of bytes in decimal units, as disk and checkpoint sizes are given."""
-    for unit, name in _UNITS:
-        if number >= unit:
-            return f"{number / unit:.1f} {name}"
-    return f"{number} B"
 
 
 @contextmanager

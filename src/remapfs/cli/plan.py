@@ -12,7 +12,7 @@ import click
 from remapfs.cli import output
 from remapfs.cli.planning import Asked, asks_for_a_plan
 from remapfs.plan import Literal, Plan, Summary, dump, summarise
-from remapfs.words import count, printable
+from remapfs.words import count, printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -101,7 +101,7 @@ def _groups(groups: Iterable[NamePattern]) -> None:
                 group.before + (f" → {group.after}" if group.after not in (None, group.before) else "")
             ),
             count(group.tensors, "tensor").replace(",", ""),
-            output.size(group.length),
+            size(group.length),
         )
         for group in groups
     ]
@@ -129,7 +129,7 @@ def _total(made: Plan, summary: Summary) -> str:
     own = sum(extent.length for file in made.files for extent in file.extents if isinstance(extent, Literal))
     return (
         f"{count(summary.tensors, 'tensor')} in {count(summary.shards, 'shard')}, "
-        f"{output.size(summary.length)} passed through, {output.size(own)} written by remapfs{found}"
+        f"{size(summary.length)} passed through, {size(own)} written by remapfs{found}"
     )
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from remapfs.cli import output
+from remapfs.words import size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ def byte_progress() -> Iterator[Callable[[str, int, int], None]]:
 
         def shown(doing: str, done: int, of: int) -> None:
             seconds = time.monotonic() - began
-            rate = f", {output.size(int(done / seconds))}/s" if done and seconds > _SETTLED else ""
-            show(f"{doing}: {output.size(done)} of {output.size(of)}{rate}", done, of)
+            rate = f", {size(int(done / seconds))}/s" if done and seconds > _SETTLED else ""
+            show(f"{doing}: {size(done)} of {size(of)}{rate}", done, of)
 
         yield shown

@@ -10,7 +10,7 @@ import click
 
 from remapfs.cli import output
 from remapfs.errors import RemapError
-from remapfs.words import count, some
+from remapfs.words import count, size, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,9 +79,9 @@ def _fields(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
         last = f"; the last one {end['how']} {_duration(end['seconds_ago'])} ago" if end else ""
         yield "servers", f"{told['generations']}{last}"
     if told.get("reads") is not None:
-        yield "read", f"{output.size(told['read_bytes'])} in {count(told['reads'], 'read')}{_last(told)}"
+        yield "read", f"{size(told['read_bytes'])} in {count(told['reads'], 'read')}{_last(told)}"
         rate = told["rate"]
-        now, overall = output.size(rate["now"]), output.size(rate["overall"])
+        now, overall = size(rate["now"]), size(rate["overall"])
         yield "rate", f"{now}/s over the last {rate['seconds']:.0f} s, {overall}/s over all"
         errors = ", ".join(f"{number:,} {name}" for name, number in told["errors"].items())
         yield "errors", errors or "none"
@@ -90,10 +90,10 @@ def _fields(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "readers", _readers(told)
     if told.get("memory"):
         processes = ", ".join(
-            f"{name} (pid {each['pid']}) {output.size(each['memory'] or 0)}"
+            f"{name} (pid {each['pid']}) {size(each['memory'] or 0)}"
             for name, each in told["processes"].items()
         )
-        yield "memory", f"{output.size(told['memory'])}: {processes}"
+        yield "memory", f"{size(told['memory'])}: {processes}"
     if told.get("metrics"):
         yield "metrics", f"http://{told['metrics']}/metrics"
 

@@ -15,7 +15,7 @@ from remapfs.cli.rates import byte_progress
 from remapfs.errors import RemapError
 from remapfs.verify import Difference, Equal, Share, verify_plan
 from remapfs.verify.origin import MountOrigin, check_unchanged, origin_of
-from remapfs.words import count
+from remapfs.words import count, size
 
 if TYPE_CHECKING:
     from remapfs.plan import Plan
@@ -111,7 +111,7 @@ def _line(answer: Equal | Difference, sample: int | Share | None) -> str:
     match answer:
         case Equal(files, shards, tensors, compared):
             what = f"{count(tensors, 'tensor')} in {count(shards, 'shard')}, {count(files, 'file')}"
-            return _styled(f"equal: {what}, {output.size(compared)} compared{_of(sample)}", "green")
+            return _styled(f"equal: {what}, {size(compared)} compared{_of(sample)}", "green")
         case Difference(file, text, tensor):
             where = f", tensor {tensor!r}" if tensor is not None else ""
             return _styled(f"different: {file}{where}: {text}", "red")

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from remapfs.cli import output
 from remapfs.cli.rates import byte_progress
 from remapfs.warm import fill, shards_of
 from remapfs.warm.fill import THREADS
 from remapfs.warm.memory import memory
-from remapfs.words import count
+from remapfs.words import count, size
 
 if TYPE_CHECKING:
     from remapfs.warm import Report
@@ -67,12 +66,10 @@ def warm(directory: str, files: tuple[str, ...], threads: int, reserve: int, *, 
 
 
 def _line(report: Report, reserve: int) -> str:
-    rate = (
-        f", {output.size(int(report.warmed / report.seconds))}/s" if report.warmed and report.seconds else ""
-    )
-    line = f"warm: {count(report.files, 'file')}, {output.size(report.warmed)} read{rate}"
+    rate = f", {size(int(report.warmed / report.seconds))}/s" if report.warmed and report.seconds else ""
+    line = f"warm: {count(report.files, 'file')}, {size(report.warmed)} read{rate}"
     if report.cached:
-        line += f", {output.size(report.cached)} were cached already"
+        line += f", {size(report.cached)} were cached already"
     if report.left:
-        line += f"; {output.size(report.left)} left cold, to keep {output.size(reserve)} of memory available"
+        line += f"; {size(report.left)} left cold, to keep {size(reserve)} of memory available"
     return line

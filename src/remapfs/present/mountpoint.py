@@ -32,6 +32,7 @@ _DEVICE: Final = "/dev/fuse"
 # A server that serves answers at once; one that is being replaced does in less than this.
 _ANSWER_SECONDS: Final = 2.0
 _KERNEL_SECONDS: Final = 0.3
+_EVERYONE: Final = 0o005
 _CONTAINER: Final = "docker run --device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined"
 # From include/uapi/linux/mount.h, and include/linux/fs.h for the last three.
 _MS_RDONLY: Final = 1
@@ -124,6 +125,12 @@ def check_mountpoint(plan: Plan, mountpoint: str) -> str:
                 f"a mount at {path} would hide its own source {inside}", "choose a mount point outside"
             )
     return path
+
+
+def keeps_users_out(plan: Plan) -> bool:
+    """Whether the source is open to all but a directory above it, and so the mount, is not."""
+    open_to_all = os.stat(plan.root).st_mode & _EVERYONE == _EVERYONE
+    return open_to_all and plan.directories[0].attributes.mode & _EVERYONE != _EVERYONE
 
 
 def unmount(mountpoint: str) -> None:

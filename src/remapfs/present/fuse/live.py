@@ -72,7 +72,8 @@ class LiveMount:
 
     def mount(self) -> None:
         """Make the mount and agree with the kernel on how to talk; nobody may serve yet."""
-        self.device = mount(self._plan, self.path, allow_other=self.options.allow_other)
+        mode = self._plan.directories[0].attributes.mode
+        self.device = mount(self._plan.root, mode, self.path, allow_other=self.options.allow_other)
         self._mount = mountpoints.mounted_at(self.path)
         # The kernel sends INIT first and nothing else until it is answered. It resets the read-ahead.
         answer_init(self.device, self.server)

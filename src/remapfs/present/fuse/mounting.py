@@ -7,35 +7,32 @@ import socket
 import subprocess
 from pathlib import Path
 from stat import S_IFDIR
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from remapfs.errors import RemapError
 from remapfs.present import mountpoint as mountpoints
 from remapfs.present.fuse import wire
 
-if TYPE_CHECKING:
-    from remapfs.plan.model import Plan
-
 FUSE_CONF: Final = Path("/etc/fuse.conf")
 
 
-def mount(plan: Plan, path: str, *, allow_other: bool) -> int:
-    """Mount `plan` read-only at `path`, a checked mount point, and return the descriptor that serves it.
+def mount(source: str, mode: int, path: str, *, allow_other: bool) -> int:
+    """Mount read-only at `path`, a checked mount point, and return the descriptor that serves it.
 
+    `source` is what the mount is shown as coming from, `mode` the permission bits of its top directory.
     Raises RemapError, with nothing mounted, if the host refuses.
     """
     # Without default_permissions the kernel would let everyone whom allow_other lets in read every file.
     shared = f"default_permissions,max_read={wire.MAX_READ}" + (",allow_other" if allow_other else "")
     if os.geteuid() != 0:
-        return _mount_as_user(plan.root, path, shared, allow_other=allow_other)
+        return _mount_as_user(source, path, shared, allow_other=allow_other)
     device = mountpoints.open_device()
-    mode = S_IFDIR | plan.directories[0].attributes.mode
     try:
         mountpoints.mount_as_root(
             device,
             path,
-            plan.root,
-            f"rootmode={mode:o},user_id={os.getuid()},group_id={os.getgid()},{shared}",
+            source,
+            f"rootmode={S_IFDIR | mode:o},user_id={os.getuid()},group_id={os.getgid()},{shared}",
         )
     except BaseException:
         os.close(device)
